@@ -1,0 +1,50 @@
+/* peal info: what this Peal is, what it was told, and where it runs. */
+#include <stdio.h>
+
+#include <peal/peal.h>
+
+#include "commands.h"
+#include "report.h"
+#include "sched/sched.h"
+#include "topo/machine.h"
+
+static void print_build(void)
+{
+    printf("peal %s (%s), %s\n", PEAL_VERSION, peali_host_commit(), peali_host_compiler());
+    printf("built in: transports loop%s\n", PEALI_MPI_VERSION[0] ? ", mpi (Open MPI " PEALI_MPI_VERSION ")" : "");
+}
+
+static void print_machine(void)
+{
+    char text[512];
+    printf("\nmachine: %s\n", peali_machine_describe(text, sizeof text));
+}
+
+static void print_algos(void)
+{
+    printf("\nalgorithms:\n");
+    for (int i = 0; peali_algos[i]; i++)
+        printf("  %-16s %s%s\n", peal_kind_name(peali_algos[i]->kind), peali_algos[i]->name,
+               peali_algos[i]->in_rank_order ? " (sums in rank order)" : "");
+}
+
+static void print_config(void)
+{
+    peal_config_entry entry;
+    printf("\nvariables:\n");
+    for (int i = 0; peal_config_list(i, &entry); i++)
+        printf("  %-18s %-10s %s (%s)\n", entry.name, entry.value, entry.meaning, entry.choices);
+}
+
+int peali_cmd_info(int argc, char **argv)
+{
+    if (argc > 1) {
+        fprintf(stderr, "peal info: takes no arguments, so not '%s'\n", argv[1]);
+        return 2;
+    }
+    print_build();
+    print_machine();
+    print_algos();
+    print_config();
+    return 0;
+}

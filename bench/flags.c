@@ -1,0 +1,223 @@
+/* One table is the parser's list and the manual. */
+#include "flags.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/sched.h"
+
+enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE };
+
+static const struct flag {
+    int code;
+    const char *name, *value, *meaning;
+} table[] = {
+    {'b', "minbytes", "SIZE", "first size, in bytes or with K, M, G (16)"},
+    {'e', "maxbytes", "SIZE", "last size (64M)"},
+    {'f', "stepfactor", "X", "each size is X times the one before (4)"},
+    {'i', "stepbytes", "SIZE", "each size is SIZE more than the one before, in place of -f"},
+    {'t', "datatype", "TYPE", "element type, or all (float)"},
+    {'o', "op", "OP", "reduction, or all (sum)"},
+    {'n', "iters", "N", "timed calls per size and variant (as many as 0.3 s hold, at least 5)"},
+    {'w', "warmup_iters", "N", "calls before these (2)"},
+    {'c', "check", "0|1", "verify every call's result (1)"},
+    {F_INPLACE, "inplace", "no|yes|both", "send and receive buffer are one (no)"},
+    {F_ALGO, "algo", "NAMES|all|auto", "algorithms to race, between commas; auto is Peal's choice (auto)"},
+    {F_VS, "vs", "mpi", "race the MPI's own collective too, in turns"},
+    {F_THREADS, "threads", "N", "ranks are N threads of this process (they are MPI processes)"},
+    {F_JSON, "json", "FILE", "write machine, versions and rows to FILE"},
+    {F_PLOT, "plot", "FILE.svg", "draw time against size to FILE.svg, by gnuplot"},
+    {'h', "help", NULL, "this text"},
+};
+enum { NFLAGS = sizeof table / sizeof table[0] };
+
+bool peali_flags_first(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *rank = getenv(names[i]);
+        if (rank)
+            return atoi(rank) == 0;
+    }
+    return true;
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: mpirun -n RANKS peal bench allreduce [flags], or peal bench allreduce --threads RANKS [flags]\n", to);
+    for (int i = 0; i < NFLAGS; i++) {
+        char letter[8] = "    ", name[64];
+        if (table[i].code < 256)
+            snprintf(letter, sizeof letter, "-%c, ", table[i].code);
+        snprintf(name, sizeof name, "--%s %s", table[i].name, table[i].value ? table[i].value : "");
+        fprintf(to, "  %s%-26s %s\n", letter, name, table[i].meaning);
+    }
+}
+
+/* SIZE as a number of bytes, 0 where it is none. */
+static size_t size(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    const char *const suffixes = "KMG", *found = *end ? strchr(suffixes, *end & ~0x20) : NULL;
+    if (found && *found)
+        for (end++; found >= suffixes; found--)
+            value *= 1024;
+    return *end || !(value >= 1) || value > 1e15 ? 0 : (size_t)value;
+}
+
+static bool number(const char *text, int least, int *out)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (!*text || *end || value < least || value > 1000000000)
+        return false;
+    *out = (int)value;
+    return true;
+}
+
+/* Bit of the name among COUNT names, all bits for "all", 0 for none. */
+static unsigned names_to_bits(const char *text, int count, const char *(*name)(int i))
+{
+    unsigned bits = 0;
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, "all") == 0 || strcmp(text, name(i)) == 0)
+            bits |= 1u << i;
+    return bits;
+}
+
+static const char *type_name(int i)
+{
+    return peal_type_name((peal_type)i);
+}
+
+static const char *op_name(int i)
+{
+    return peal_op_name((peal_op)i);
+}
+
+static bool set_place(peali_flags *flags, const char *text)
+{
+    bool both = strcmp(text, "both") == 0;
+    flags->place[0] = both || strcmp(text, "no") == 0;
+    flags->place[1] = both || strcmp(text, "yes") == 0;
+    return flags->place[0] || flags->place[1];
+}
+
+static bool algos_known(peal_kind kind, const char *text)
+{
+    if (strcmp(text, "all") == 0 || strcmp(text, "auto") == 0)
+        return true;
+    for (;;) {
+        char name[64];
+        int length = (int)strcspn(text, ",");
+        snprintf(name, sizeof name, "%.*s", length, text);
+        if (!peali_algo_find(kind, name))
+            return false;
+        if (!text[length])
+            return true;
+        text += length + 1;
+    }
+}
+
+static bool set_size(peali_flags *flags, int code, const char *text)
+{
+    size_t bytes = size(text);
+    *(code == 'b' ? &flags->min_bytes : code == 'e' ? &flags->max_bytes : &flags->step_bytes) = bytes;
+    return bytes > 0;
+}
+
+static bool set(peali_flags *flags, int code, char *text)
+{
+    int check = -1;
+    switch (code) {
+    case 'b': case 'e': case 'i': return set_size(flags, code, text);
+    case 'f': return (flags->factor = atof(text)) > 1;
+    case 't': return (flags->types = names_to_bits(text, PEAL_TYPE_COUNT, type_name)) != 0;
+    case 'o': return (flags->ops = names_to_bits(text, PEAL_OP_COUNT, op_name)) != 0;
+    case 'n': return number(text, 1, &flags->iters);
+    case 'w': return number(text, 0, &flags->warmup);
+    case 'c': return number(text, 0, &check) && (flags->check = check != 0, check < 2);
+    case F_INPLACE: return set_place(flags, text);
+    case F_ALGO: return algos_known(flags->kind, flags->algo = text);
+    case F_VS: return flags->vs_mpi = strcmp(text, "mpi") == 0;
+    case F_THREADS: return number(text, 1, &flags->threads);
+    case F_JSON: flags->json = text; return true;
+    case F_PLOT: flags->plot = text; return true;
+    default: return false;
+    }
+}
+
+static void list(const char *what, int count, const char *(*name)(int i))
+{
+    fprintf(stderr, "  %s:", what);
+    for (int i = 0; i < count; i++)
+        fprintf(stderr, " %s", name(i));
+    fputs(" all\n", stderr);
+}
+
+static int refuse(const char *what, const char *text)
+{
+    if (!peali_flags_first())
+        return 2;
+    fprintf(stderr, "peal bench: %s '%s'\n", what, text);
+    usage(stderr);
+    list("TYPE", PEAL_TYPE_COUNT, type_name);
+    list("OP", PEAL_OP_COUNT, op_name);
+    fputs("  NAMES:", stderr);
+    for (int i = 0; peali_algos[i]; i++)
+        if (peali_algos[i]->kind == PEAL_ALLREDUCE)
+            fprintf(stderr, " %s", peali_algos[i]->name);
+    fputs(" all auto\n", stderr);
+    return 2;
+}
+
+/* getopt's two lists, from the table. */
+static void spell(struct option *longs, char *shorts)
+{
+    *shorts++ = ':';
+    for (int i = 0; i < NFLAGS; i++) {
+        longs[i] = (struct option){table[i].name, table[i].value ? required_argument : no_argument, NULL, table[i].code};
+        if (table[i].code < 256)
+            *shorts++ = (char)table[i].code;
+        if (table[i].code < 256 && table[i].value)
+            *shorts++ = ':';
+    }
+}
+
+static int parse_all(int argc, char **argv, peali_flags *flags)
+{
+    struct option longs[NFLAGS + 1] = {{0}};
+    char shorts[2 * NFLAGS + 2] = "";
+    spell(longs, shorts);
+    optind = 1;
+    for (;;) {
+        int at = optind, code = getopt_long(argc, argv, shorts, longs, NULL);
+        if (code == -1)
+            return optind < argc ? refuse("a word too many", argv[optind]) : -1;
+        if (code == 'h') {
+            usage(stdout);
+            return 0;
+        }
+        if (code == '?' || code == ':')
+            return refuse(code == ':' ? "a value is missing after" : "unknown flag", argv[at]);
+        if (!set(flags, code, optarg))
+            return refuse("wrong value", optarg);
+    }
+}
+
+int peali_flags_parse(int argc, char **argv, peali_flags *flags)
+{
+    *flags = (peali_flags){.kind = PEAL_ALLREDUCE, .min_bytes = 16, .max_bytes = 64 << 20, .factor = 4, .warmup = 2, .check = true,
+                           .types = 1u << PEAL_FLOAT, .ops = 1u << PEAL_SUM, .place = {true, false}, .algo = "auto"};
+    bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    if (!help && (argc < 2 || strcmp(argv[1], peal_kind_name(PEAL_ALLREDUCE)) != 0))
+        return refuse("the collective must be 'allreduce', not", argc < 2 ? "" : argv[1]);
+    opterr = 0;
+    int code = help ? parse_all(argc, argv, flags) : parse_all(argc - 1, argv + 1, flags);
+    if (code == -1 && flags->min_bytes > flags->max_bytes)
+        return refuse("the last size (-e) is below the first (-b)", "");
+    return code;
+}

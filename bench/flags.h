@@ -1,0 +1,32 @@
+/* The flags of `peal bench`: nccl-tests' where they exist. */
+#ifndef PEALI_FLAGS_H
+#define PEALI_FLAGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <peal/peal.h>
+
+typedef struct peali_flags {
+    peal_kind kind;
+    size_t min_bytes, max_bytes;
+    size_t step_bytes; /* 0: sizes grow by FACTOR */
+    double factor;
+    int iters; /* 0: as many as fit the time */
+    int warmup;
+    bool check;
+    unsigned types, ops; /* bit per peal_type, peal_op */
+    bool place[2];       /* out of place, in place */
+    const char *algo;    /* "auto", "all", or names between commas */
+    bool vs_mpi;
+    int threads; /* 0: ranks are MPI processes */
+    const char *json, *plot;
+} peali_flags;
+
+/* Fills FLAGS; -1, or the exit code where that is all there was to do (help, or an error that was printed by the first rank). */
+int peali_flags_parse(int argc, char **argv, peali_flags *flags);
+
+/* True in a process that no launcher started, or that it started as rank 0: the one that prints. Known before MPI starts. */
+bool peali_flags_first(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* The `peal` command: one table of subcommands, which is also its help. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *usage, *meaning;
+} commands[] = {
+    {"bench", peali_cmd_bench, "bench allreduce [flags]", "races algorithms, and the MPI's own, on this machine"},
+    {"check", peali_cmd_check, "check [--algo NAME] [-n MAX]", "proves every schedule for 1 to MAX ranks"},
+    {"show", peali_cmd_show, "show allreduce NAME -n RANKS", "prints what each rank does, and what that costs"},
+    {"info", peali_cmd_info, "info", "version, what was built in, the PEAL_* variables, algorithms, machine"},
+};
+enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
+
+static void help(FILE *to)
+{
+    fputs("usage:\n", to);
+    for (int i = 0; i < NCOMMANDS; i++)
+        fprintf(to, "  peal %-30s %s\n", commands[i].usage, commands[i].meaning);
+    fprintf(to, "  peal %-30s %s\n", "help", "this text; `peal bench --help` lists the flags of a race");
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    for (int i = 0; i < NCOMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        help(stdout);
+        return 0;
+    }
+    fprintf(stderr, *name ? "peal: no subcommand '%s'\n" : "peal: a subcommand is missing%s\n", name);
+    help(stderr);
+    return 2;
+}

@@ -1,0 +1,159 @@
+/*
+ * Element k of call c is entry (k + c) mod PERIOD of a table. The table is stored REPEAT + 1 times over, so that giving and
+ * verifying go by memcpy and memcmp. PERIOD is prime: no block or slice size hides a shift.
+ */
+#include "pattern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PERIOD = 251, REPEAT = 16 };
+
+static uint32_t mix(uint32_t rank, uint32_t k)
+{
+    uint64_t h = ((uint64_t)rank << 32 | k) + 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(h ^ h >> 31);
+}
+
+/* Entry K of a rank: such that products stay small, and conjunctions are sometimes true. */
+static int64_t value(peal_op op, int rank, int k)
+{
+    uint32_t h = mix((uint32_t)rank, (uint32_t)k);
+    bool rare = h % 16 == 0;
+    switch (op) {
+    case PEAL_PROD: return 1 + rare;
+    case PEAL_LAND: return rare ? 0 : 1 + h / 16 % 7;
+    case PEAL_BAND: return rare ? 0x7f ^ 1 << h / 16 % 7 : 0x7f;
+    default: return h % 16;
+    }
+}
+
+static int64_t fold(peal_op op, int64_t a, int64_t b)
+{
+    switch (op) {
+    case PEAL_SUM: return a + b;
+    case PEAL_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case PEAL_MIN: return a < b ? a : b;
+    case PEAL_MAX: return a > b ? a : b;
+    case PEAL_LAND: return a && b;
+    case PEAL_LOR: return a || b;
+    case PEAL_LXOR: return !a != !b;
+    case PEAL_BAND: return a & b;
+    case PEAL_BOR: return a | b;
+    default: return a ^ b;
+    }
+}
+
+static void store(peal_type type, char *table, int k, int64_t v)
+{
+    switch (type) {
+    case PEAL_INT8: case PEAL_UINT8: ((uint8_t *)table)[k] = (uint8_t)v; break;
+    case PEAL_INT16: case PEAL_UINT16: ((uint16_t *)table)[k] = (uint16_t)v; break;
+    case PEAL_INT32: case PEAL_UINT32: ((uint32_t *)table)[k] = (uint32_t)v; break;
+    case PEAL_FLOAT: ((float *)table)[k] = (float)v; break;
+    case PEAL_DOUBLE: ((double *)table)[k] = (double)v; break;
+    default: ((uint64_t *)table)[k] = (uint64_t)v; break;
+    }
+}
+
+static void store_rough(peal_type type, char *table, int k, uint32_t h)
+{
+    double v = (h % 2 ? 1.0 : -1.0) * (1 + h % 1000003) / 999.0;
+    if (type == PEAL_FLOAT)
+        ((float *)table)[k] = (float)v;
+    else if (type == PEAL_DOUBLE)
+        ((double *)table)[k] = v;
+    else
+        store(type, table, k, h);
+}
+
+static int64_t expected(peal_op op, int nranks, int k)
+{
+    int64_t all = value(op, 0, k);
+    for (int r = 1; r < nranks; r++)
+        all = fold(op, all, value(op, r, k));
+    /* One rank alone gives its own value back; else logical results are 0 or 1, which fold made them. */
+    return all;
+}
+
+static void repeat(char *table, size_t period_bytes)
+{
+    for (int i = 1; i <= REPEAT; i++)
+        memcpy(table + (size_t)i * period_bytes, table, period_bytes);
+}
+
+bool peali_pattern_create(peali_pattern *pattern, int rank, int nranks, peal_type type, peal_op op)
+{
+    size_t elem = peal_type_bytes(type), bytes = PERIOD * elem;
+    *pattern = (peali_pattern){elem, malloc((REPEAT + 1) * bytes), malloc((REPEAT + 1) * bytes), malloc((REPEAT + 1) * bytes)};
+    if (!pattern->mine || !pattern->rough || !pattern->result) {
+        peali_pattern_destroy(pattern);
+        return false;
+    }
+    for (int k = 0; k < PERIOD; k++) {
+        store(type, pattern->mine, k, value(op, rank, k));
+        store(type, pattern->result, k, expected(op, nranks, k));
+        store_rough(type, pattern->rough, k, mix((uint32_t)rank, (uint32_t)k));
+    }
+    repeat(pattern->mine, bytes);
+    repeat(pattern->rough, bytes);
+    repeat(pattern->result, bytes);
+    return true;
+}
+
+void peali_pattern_destroy(peali_pattern *pattern)
+{
+    free(pattern->mine);
+    free(pattern->rough);
+    free(pattern->result);
+    *pattern = (peali_pattern){0};
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+void peali_pattern_give(const peali_pattern *pattern, bool rough, long call, void *buffer, size_t count)
+{
+    const char *from = (rough ? pattern->rough : pattern->mine) + (size_t)(call % PERIOD) * pattern->elem;
+    for (size_t done = 0; done < count; done += PERIOD * REPEAT)
+        memcpy((char *)buffer + done * pattern->elem, from, smaller(count - done, PERIOD * REPEAT) * pattern->elem);
+}
+
+static size_t differing(const char *a, const char *b, size_t count, size_t elem)
+{
+    size_t wrong = 0;
+    for (size_t i = 0; i < count; i++)
+        wrong += memcmp(a + i * elem, b + i * elem, elem) != 0;
+    return wrong;
+}
+
+size_t peali_pattern_wrong(const peali_pattern *pattern, long call, const void *buffer, size_t count)
+{
+    const char *want = pattern->result + (size_t)(call % PERIOD) * pattern->elem;
+    size_t wrong = 0;
+    for (size_t done = 0; done < count; done += PERIOD * REPEAT) {
+        size_t some = smaller(count - done, PERIOD * REPEAT);
+        const char *have = (const char *)buffer + done * pattern->elem;
+        if (memcmp(have, want, some * pattern->elem) != 0)
+            wrong += differing(have, want, some, pattern->elem);
+    }
+    return wrong;
+}
+
+double peali_pattern_hash(const void *buffer, size_t bytes)
+{
+    const unsigned char *p = buffer;
+    uint64_t h = 0xcbf29ce484222325u, word;
+    for (; bytes >= sizeof word; p += sizeof word, bytes -= sizeof word) {
+        memcpy(&word, p, sizeof word);
+        h = (h ^ word) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+    }
+    for (; bytes; p++, bytes--)
+        h = (h ^ *p) * 0x100000001b3u;
+    return (double)(h >> 12);
+}

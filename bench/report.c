@@ -1,0 +1,90 @@
+/* The table of a race. */
+#include "report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <peal/version.h>
+
+const char *peali_bytes_text(size_t bytes, char text[24])
+{
+    int unit = 0;
+    while (unit < 3 && bytes && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, 24, unit ? "%zu%c" : "%zu", bytes, "BKMG"[unit]);
+    return text;
+}
+
+void peali_report_head(const peali_race *race, const peali_host *host)
+{
+    const peali_team *team = race->team;
+    bool shared = host->cores && team->nranks > host->cores;
+    printf("# peal %s (%s), %s, %d ranks over %s\n", PEAL_VERSION, peali_host_commit(), peal_kind_name(race->flags->kind),
+           team->nranks, team->library ? team->library : "threads of one process");
+    printf("# %s, %d cores%s\n", host->cpu, host->cores,
+           shared ? ": ranks share cores, so times hold their turns of the scheduler too" : "");
+    printf("# times of the slowest rank; algbw and busbw of the median; * is what Peal takes by itself\n");
+    printf("#%11s %12s %7s %6s %6s %-8s %-20s %10s %10s %10s %8s %8s %7s %8s\n", "size", "count", "type", "redop", "place", "impl",
+           "variant", "min", "median", "P99", "algbw", "busbw", "#wrong", "samples");
+    printf("#%11s %12s %7s %6s %6s %-8s %-20s %10s %10s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "", "",
+           "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)");
+}
+
+void peali_report_row(const peali_race *race, const peali_row *row)
+{
+    char variant[40], wrong[24] = "N/A";
+    snprintf(variant, sizeof variant, "%s%s", row->variant, row->chosen ? " *" : "");
+    if (race->flags->check)
+        snprintf(wrong, sizeof wrong, "%.0f", row->wrong);
+    printf(" %11zu %12zu %7s %6s %6s %-8s %-20s %10.2f %10.2f %10.2f %8.3f %8.3f %7s %8d\n", row->bytes, row->count,
+           peal_type_name(row->type), peal_op_name(row->op), row->inplace ? "in" : "out", row->impl, variant, row->min_us,
+           row->median_us, row->p99_us, row->algbw, row->busbw, wrong, row->samples);
+    fflush(stdout);
+}
+
+const char *peali_runner_label(const peali_runner *runner)
+{
+    return runner->peal ? runner->variant : runner->impl;
+}
+
+/* One line of the winners' table: the rows of one problem, from FIRST on. */
+static void contest(const peali_race *race, const peali_row *first)
+{
+    const peali_row *best = first, *second = NULL;
+    char bytes[24];
+    for (int i = 1; i < race->nrunners; i++)
+        if (first[i].median_us < best->median_us)
+            best = &first[i];
+    printf(" %11s", peali_bytes_text(first->bytes, bytes));
+    for (int i = 0; i < race->nrunners; i++) {
+        printf(" %20.1f", first[i].median_us);
+        if (&first[i] != best && (!second || first[i].median_us < second->median_us))
+            second = &first[i];
+    }
+    printf("  %s", peali_runner_label(&race->runners[best - first]));
+    if (second)
+        printf(", %.2f times as fast as the next", second->median_us / best->median_us);
+    printf("%s\n", first->inplace ? " (in place)" : "");
+}
+
+/* Rows lie in the order of the runners, size by size. */
+void peali_report_winners(const peali_race *race)
+{
+    const peali_row *last = NULL;
+    if (race->nrunners < 2)
+        return;
+    for (int i = 0; i < race->nrows; i += race->nrunners) {
+        const peali_row *row = &race->rows[i];
+        if (!last || row->type != last->type || row->op != last->op) {
+            printf("\n# %s %s %s, %d ranks: median us, and the winner\n#%11s", peal_kind_name(race->flags->kind),
+                   peal_type_name(row->type), peal_op_name(row->op), race->team->nranks, "size");
+            for (int k = 0; k < race->nrunners; k++)
+                printf(" %20s", peali_runner_label(&race->runners[k]));
+            printf("  winner\n");
+        }
+        contest(race, row);
+        last = row;
+    }
+}

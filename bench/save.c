@@ -1,0 +1,90 @@
+/* A race as JSON: {machine, versions, commit, rows}; the keys are the same in every file under results. */
+#include <stdio.h>
+#include <time.h>
+
+#include <cjson/cJSON.h>
+
+#include <peal/version.h>
+
+#include "report.h"
+
+static void add_machine(cJSON *root, const peali_host *host)
+{
+    cJSON *machine = cJSON_AddObjectToObject(root, "machine");
+    cJSON_AddStringToObject(machine, "cpu", host->cpu);
+    cJSON_AddNumberToObject(machine, "cores", host->cores);
+    cJSON_AddNumberToObject(machine, "memory_bytes", (double)host->memory_bytes);
+    cJSON_AddStringToObject(machine, "kernel", host->kernel);
+}
+
+static void add_versions(cJSON *root, const peali_team *team)
+{
+    cJSON *versions = cJSON_AddObjectToObject(root, "versions");
+    cJSON_AddStringToObject(versions, "peal", PEAL_VERSION);
+    cJSON_AddStringToObject(versions, "compiler", peali_host_compiler());
+    if (team->library)
+        cJSON_AddStringToObject(versions, "mpi", team->library);
+}
+
+static void add_figures(cJSON *to, const peali_row *row)
+{
+    cJSON_AddNumberToObject(to, "samples", row->samples);
+    cJSON_AddNumberToObject(to, "min_us", row->min_us);
+    cJSON_AddNumberToObject(to, "median_us", row->median_us);
+    cJSON_AddNumberToObject(to, "p99_us", row->p99_us);
+    cJSON_AddNumberToObject(to, "algbw", row->algbw);
+    cJSON_AddNumberToObject(to, "busbw", row->busbw);
+    cJSON_AddNullToObject(to, "predicted_us");
+    cJSON_AddBoolToObject(to, "verified", row->verified);
+}
+
+static void add_row(cJSON *rows, const peali_race *race, const peali_row *row, const char *run)
+{
+    cJSON *to = cJSON_CreateObject();
+    cJSON_AddStringToObject(to, "run", run);
+    cJSON_AddStringToObject(to, "collective", peal_kind_name(race->flags->kind));
+    cJSON_AddNumberToObject(to, "bytes", (double)row->bytes);
+    cJSON_AddStringToObject(to, "type", peal_type_name(row->type));
+    cJSON_AddStringToObject(to, "op", peal_op_name(row->op));
+    cJSON_AddNumberToObject(to, "nranks", race->team->nranks);
+    cJSON_AddStringToObject(to, "mem", "host");
+    cJSON_AddStringToObject(to, "buffers", "reused");
+    cJSON_AddStringToObject(to, "mode", "eager");
+    cJSON_AddBoolToObject(to, "inplace", row->inplace);
+    cJSON_AddStringToObject(to, "transport", race->team->transport);
+    cJSON_AddStringToObject(to, "impl", row->impl);
+    cJSON_AddStringToObject(to, "variant", row->variant);
+    cJSON_AddBoolToObject(to, "chosen", row->chosen);
+    add_figures(to, row);
+    cJSON_AddItemToArray(rows, to);
+}
+
+static bool write_text(const char *file, const char *text)
+{
+    FILE *out = fopen(file, "w");
+    bool ok = out && fputs(text, out) >= 0 && fputc('\n', out) >= 0;
+    if (out && fclose(out) != 0)
+        ok = false;
+    if (!ok)
+        perror(file);
+    return ok;
+}
+
+bool peali_save_json(const peali_race *race, const peali_host *host, const char *file)
+{
+    char run[32];
+    time_t now = time(NULL);
+    strftime(run, sizeof run, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    cJSON *root = cJSON_CreateObject();
+    add_machine(root, host);
+    add_versions(root, race->team);
+    cJSON_AddStringToObject(root, "commit", peali_host_commit());
+    cJSON *rows = cJSON_AddArrayToObject(root, "rows");
+    for (int i = 0; i < race->nrows; i++)
+        add_row(rows, race, &race->rows[i], run);
+    char *text = cJSON_Print(root);
+    bool ok = text && write_text(file, text);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return ok;
+}

@@ -1,0 +1,34 @@
+/* The ranks that a race runs on: MPI processes, or threads of this process. */
+#ifndef PEALI_TEAM_H
+#define PEALI_TEAM_H
+
+#include <stdbool.h>
+
+#include <peal/peal.h>
+
+typedef struct peali_team peali_team;
+struct peali_team {
+    int rank, nranks;
+    const char *transport; /* "mpi", "loop" */
+    const char *library;   /* the MPI's version in its own words, NULL: none */
+    const char *peer;      /* whose collectives `own` calls: "openmpi", "mpich", "intel"; NULL: none */
+    peal_comm *comm;
+    void *room;
+
+    void (*barrier)(peali_team *team);
+
+    /* Replaces each of N values by its maximum over the ranks. */
+    void (*max)(peali_team *team, double *values, int n);
+
+    /* The peer's own allreduce; false where it refuses. IN == OUT: in place. */
+    bool (*own)(const void *in, void *out, size_t count, peal_type type, peal_op op);
+
+    /* Ends all ranks: a rank that failed would leave the others waiting. */
+    void (*quit)(peali_team *team);
+};
+
+/* Runs BODY as each rank and returns the highest exit code, or 2 where the ranks could not be had (printed, with what to do). */
+int peali_team_threads(int nranks, int (*body)(peali_team *team, void *arg), void *arg);
+int peali_team_mpi(int (*body)(peali_team *team, void *arg), void *arg);
+
+#endif

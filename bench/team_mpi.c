@@ -1,0 +1,112 @@
+/* Ranks as MPI processes. The one file of the bench that includes mpi.h. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <peal/mpi.h>
+
+#include "team.h"
+
+static void barrier(peali_team *team)
+{
+    PMPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void max(peali_team *team, double *values, int n)
+{
+    PMPI_Allreduce(MPI_IN_PLACE, values, n, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+}
+
+static void quit(peali_team *team)
+{
+    fflush(NULL);
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static MPI_Datatype mpi_type(peal_type type)
+{
+    const MPI_Datatype types[PEAL_TYPE_COUNT] = {
+        [PEAL_INT8] = MPI_INT8_T, [PEAL_UINT8] = MPI_UINT8_T, [PEAL_INT16] = MPI_INT16_T, [PEAL_UINT16] = MPI_UINT16_T,
+        [PEAL_INT32] = MPI_INT32_T, [PEAL_UINT32] = MPI_UINT32_T, [PEAL_INT64] = MPI_INT64_T, [PEAL_UINT64] = MPI_UINT64_T,
+        [PEAL_FLOAT] = MPI_FLOAT, [PEAL_DOUBLE] = MPI_DOUBLE,
+    };
+    return types[type];
+}
+
+static MPI_Op mpi_op(peal_op op)
+{
+    const MPI_Op ops[PEAL_OP_COUNT] = {
+        [PEAL_SUM] = MPI_SUM, [PEAL_PROD] = MPI_PROD, [PEAL_MIN] = MPI_MIN, [PEAL_MAX] = MPI_MAX, [PEAL_LAND] = MPI_LAND,
+        [PEAL_LOR] = MPI_LOR, [PEAL_LXOR] = MPI_LXOR, [PEAL_BAND] = MPI_BAND, [PEAL_BOR] = MPI_BOR, [PEAL_BXOR] = MPI_BXOR,
+    };
+    return ops[op];
+}
+
+static bool own(const void *in, void *out, size_t count, peal_type type, peal_op op)
+{
+    if (count > INT_MAX)
+        return false;
+    const void *from = in == out ? MPI_IN_PLACE : in;
+    return MPI_Allreduce(from, out, (int)count, mpi_type(type), mpi_op(op), MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+static const char *peer(const char *library)
+{
+    static const char *const known[][2] = {{"Open MPI", "openmpi"}, {"Intel", "intel"}, {"MPICH", "mpich"}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strstr(library, known[i][0]))
+            return known[i][1];
+    return "mpi";
+}
+
+/* The first line of what MPI says of itself. */
+static const char *library(void)
+{
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    PMPI_Get_library_version(text, &length);
+    text[strcspn(text, "\n")] = 0;
+    return text;
+}
+
+/* A process that a launcher made one of many, or that nobody launched, races nobody. */
+static bool alone(int nranks, const char *version)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"};
+    const char *name = NULL, *meant = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !meant; i++)
+        meant = getenv(name = names[i]);
+    if (nranks > 1 || (meant && atoi(meant) == 1))
+        return false;
+    if (meant)
+        fprintf(stderr, "peal bench: this process is rank 0 of 1, but its launcher meant %s (%s): that launcher belongs to another "
+                        "MPI. Use the mpirun of %s.\n", meant, name, version);
+    else
+        fprintf(stderr, "peal bench: one process alone has nobody to race with. Start it by `mpirun -n 4 peal bench ...`, "
+                        "or give `--threads 4` for ranks that are threads.\n");
+    return true;
+}
+
+static int run(int (*body)(peali_team *team, void *arg), void *arg)
+{
+    peali_team team = {.transport = "mpi", .library = library(), .barrier = barrier, .max = max, .own = own, .quit = quit};
+    team.peer = peer(team.library);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &team.rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &team.nranks);
+    if (alone(team.nranks, team.library))
+        return 2;
+    if (peal_comm_create_mpi(MPI_COMM_WORLD, &team.comm) != PEAL_OK)
+        return 1;
+    int result = body(&team, arg);
+    peal_comm_destroy(&team.comm);
+    return result;
+}
+
+int peali_team_mpi(int (*body)(peali_team *team, void *arg), void *arg)
+{
+    PMPI_Init(NULL, NULL);
+    int result = run(body, arg);
+    PMPI_Finalize();
+    return result;
+}

@@ -1,0 +1,139 @@
+/*
+ * The language of schedules: all that an algorithm file needs, and all that it may include. Experimental until 1.0.
+ *
+ * A schedule is what one rank does, over symbolic blocks: sends, receives, copies and reductions. An algorithm is a pure
+ * function that writes it down. It never sees a count, a type, a pointer or a transport, and it lists no dependencies: two
+ * operations of a rank are ordered exactly when they touch a common piece and one of them writes it.
+ *
+ * Blocks. The vector has B blocks, block b of `count` elements being [b*count/B, (b+1)*count/B). Data of a block stays in that
+ * block: an operation names one range of blocks and the buffers it goes from and to. In an allgather a rank's IN, in a
+ * reduce-scatter its OUT, has its own block only.
+ *
+ * Matching. The k-th send from a to b on a lane meets the k-th receive at b from a on that lane, and has the same range.
+ *
+ * The first bad argument stays in the schedule with its place, and building goes on without effect: an algorithm has no
+ * error code.
+ */
+#ifndef PEAL_ALGO_H
+#define PEAL_ALGO_H
+
+#include <peal/peal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct peal_sched peal_sched;
+
+/* What is to be done, as far as an algorithm may know it. */
+typedef struct peal_problem {
+    peal_kind kind;
+    peal_op op;
+    int nranks;
+    int root;        /* broadcast and reduce; else 0 */
+    int nnodes;      /* 1 or more; every node holds at least one rank */
+    const int *node; /* node of each rank, ascending along the ranks; NULL: all ranks are on node 0 */
+} peal_problem;
+
+/* Parts PART to PART+PARTS-1 of a buffer, counted modulo the parts that peal_blocks named. Made by the functions below. */
+typedef struct peal_range {
+    int buf;
+    int part;
+    int parts;
+} peal_range;
+
+enum { PEAL_BUF_IN = 0, PEAL_BUF_OUT = 1, PEAL_BUF_TMP = 2 }; /* slot i of scratch is PEAL_BUF_TMP + i */
+
+static inline peal_range peal_in(int part, int parts)
+{
+    peal_range r = {PEAL_BUF_IN, part, parts};
+    return r;
+}
+
+static inline peal_range peal_out(int part, int parts)
+{
+    peal_range r = {PEAL_BUF_OUT, part, parts};
+    return r;
+}
+
+/* Scratch slot SLOT (0, 1, ...), which holds the elements of part PART and counts as one piece. */
+static inline peal_range peal_tmp(int slot, int part)
+{
+    peal_range r = {PEAL_BUF_TMP + slot, part, 1};
+    return r;
+}
+
+/* Scratch slot SLOT, which holds the elements of PARTS parts from PART on and counts as one piece. */
+static inline peal_range peal_tmps(int slot, int part, int parts)
+{
+    peal_range r = {PEAL_BUF_TMP + slot, part, parts};
+    return r;
+}
+
+/* A modulo N in 0 .. N-1, also for negative A. */
+static inline int peal_mod(int a, int n)
+{
+    int m = a % n;
+    return m < 0 ? m + n : m;
+}
+
+/* The least L with 2^L >= N. */
+static inline int peal_log2_ceil(int n)
+{
+    int l = 0;
+    while ((int64_t)1 << l < n)
+        l++;
+    return l;
+}
+
+/* Divides the vector (in a called algorithm: its range of it) into N parts. Comes first, with the same N on all ranks. */
+PEAL_PUBLIC void peal_blocks(peal_sched *s, int n);
+
+/* The four verbs. Ranges of one operation name the same parts. peal_reduce: d = d op s. A copy onto itself is dropped. */
+PEAL_PUBLIC void peal_send(peal_sched *s, int peer, peal_range from);
+PEAL_PUBLIC void peal_recv(peal_sched *s, int peer, peal_range into);
+PEAL_PUBLIC void peal_copy(peal_sched *s, peal_range d, peal_range from);
+PEAL_PUBLIC void peal_reduce(peal_sched *s, peal_range d, peal_range from);
+
+/* The following messages travel on LANE (0 at first, below PEAL_LANES), an independent FIFO channel. */
+enum { PEAL_LANES = 64 };
+PEAL_PUBLIC void peal_lane(peal_sched *s, int lane);
+
+/* What an algorithm costs, in closed form; `peal check` proves it. */
+typedef struct peal_bill {
+    int blocks;   /* B */
+    int rounds;   /* the longest chain of messages, each of which needs the one before */
+    int64_t sent; /* the most blocks that any rank sends */
+    int slots;    /* the most scratch slots that any rank uses */
+} peal_bill;
+
+/* An algorithm: one of these at the end of its file, named peal_algo_<collective>_<name>. */
+typedef struct peal_algo {
+    const char *name;
+    peal_kind kind;
+    int in_rank_order;                    /* 1: every sum is taken in rank order, so all n! orders of arrival give one result */
+    int (*fits)(const peal_problem *p);   /* NULL: always */
+    void (*build)(peal_sched *s, const peal_problem *p, int rank);
+    peal_bill (*bill)(const peal_problem *p);
+} peal_algo;
+
+/*
+ * Composition: runs ALGO, as rank RANK of the NRANKS ranks RANKS (in the caller's numbering; NULL: all), on parts PART to
+ * PART+PARTS-1 of the caller, without wrapping. Its IN is the caller's buffer IN (PEAL_BUF_*); its scratch slots count from SLOT
+ * and its lanes from LANE of the caller. Source: ARCHITECTURE, "Composition".
+ */
+typedef struct peal_call {
+    const peal_algo *algo;
+    const peal_problem *problem; /* as the called algorithm sees it */
+    const int *ranks;
+    int rank;
+    int part, parts;
+    int in;
+    int slot, lane;
+} peal_call;
+PEAL_PUBLIC void peal_run(peal_sched *s, const peal_call *call);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

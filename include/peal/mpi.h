@@ -1,0 +1,30 @@
+/*
+ * Peal on an MPI program's communicators. Link libpeal_mpi, built for the same MPI.
+ *
+ * Linking it does not take the program's own collectives: that happens where libpeal_mpi.so is named in LD_PRELOAD.
+ */
+#ifndef PEAL_MPI_H
+#define PEAL_MPI_H
+
+#include <mpi.h>
+
+#include <peal/peal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Makes a communicator of the ranks of MPI_COMM, with messages of its own that the program's cannot meet.
+ *
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID an intercommunicator or MPI_COMM_NULL; PEAL_ERR_UNSUPPORTED MPI has no communicator
+ *             left (one is split off); PEAL_ERR_CONFIG; PEAL_ERR_MEMORY. All ranks return the same. *COMM is written on success only.
+ * Collective: yes, over MPI_COMM.
+ * Threads:    one per MPI_COMM; MPI_THREAD_MULTIPLE where several threads use Peal or MPI at once.    Blocks: until all have called.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,167 @@
+/*
+ * The calls of Peal: communicators and collectives.
+ *
+ * A communicator comes from an MPI communicator (peal/mpi.h), or from the threads of one process
+ * (peal_threads_create). A collective is called by every rank of its communicator, in the same order.
+ */
+#ifndef PEAL_PEAL_H
+#define PEAL_PEAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <peal/status.h>
+#include <peal/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The collectives. */
+typedef enum peal_kind {
+    PEAL_ALLREDUCE,
+    PEAL_ALLGATHER,
+    PEAL_REDUCE_SCATTER,
+    PEAL_BROADCAST,
+    PEAL_REDUCE,
+    PEAL_KIND_COUNT
+} peal_kind;
+
+/* Element types. */
+typedef enum peal_type {
+    PEAL_INT8,
+    PEAL_UINT8,
+    PEAL_INT16,
+    PEAL_UINT16,
+    PEAL_INT32,
+    PEAL_UINT32,
+    PEAL_INT64,
+    PEAL_UINT64,
+    PEAL_FLOAT,
+    PEAL_DOUBLE,
+    PEAL_TYPE_COUNT
+} peal_type;
+
+/* Reductions, all commutative and associative but for rounding. Min and max order -0 below +0 and give one NaN. */
+typedef enum peal_op {
+    PEAL_SUM,
+    PEAL_PROD,
+    PEAL_MIN,
+    PEAL_MAX,
+    PEAL_LAND, /* integers: 1 where both are non-zero, else 0 */
+    PEAL_LOR,
+    PEAL_LXOR,
+    PEAL_BAND, /* integers, bit by bit */
+    PEAL_BOR,
+    PEAL_BXOR,
+    PEAL_OP_COUNT
+} peal_op;
+
+typedef struct peal_comm peal_comm;
+typedef struct peal_threads peal_threads;
+
+/* Names as they stand in tables and configuration: "allreduce", "float", "sum". "?" for values out of range. Threads: any. */
+PEAL_PUBLIC const char *peal_kind_name(peal_kind kind);
+PEAL_PUBLIC const char *peal_type_name(peal_type type);
+PEAL_PUBLIC const char *peal_op_name(peal_op op);
+
+/* Bytes of one element of TYPE, 0 for a value out of range. Threads: any. */
+PEAL_PUBLIC size_t peal_type_bytes(peal_type type);
+
+/* 1 where OP is defined for TYPE, else 0 (logical and bitwise operations want integers). Threads: any. */
+PEAL_PUBLIC int peal_op_takes(peal_op op, peal_type type);
+
+/*
+ * Makes the meeting place of NRANKS threads of this process, which become the ranks of one communicator.
+ *
+ * Shape:   nranks: 1 or more.
+ * Returns: PEAL_OK; PEAL_ERR_INVALID nranks below 1; PEAL_ERR_MEMORY. *THREADS is written on success only.
+ * Threads: any.    Blocks: no.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_threads_create(int nranks, peal_threads **threads);
+
+/*
+ * Ends the meeting place and writes NULL. Every communicator made on it has been destroyed before.
+ *
+ * Threads: one, after all others have finished with it.
+ */
+PEAL_PUBLIC void peal_threads_destroy(peal_threads **threads);
+
+/*
+ * Makes the calling thread rank RANK of a communicator over THREADS.
+ *
+ * Shape:      rank: 0 to nranks-1, each taken by one thread.
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID rank out of range; PEAL_ERR_CONFIG a PEAL_* variable is wrong; PEAL_ERR_MEMORY.
+ * Collective: yes, over all ranks of THREADS.
+ * Threads:    one per rank.    Blocks: until all ranks have called.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_threads(peal_threads *threads, int rank, peal_comm **comm);
+
+/*
+ * Ends a communicator and writes NULL; NULL in *COMM does nothing.
+ *
+ * Collective: yes; no call on it is under way.
+ * Threads:    one per COMM.    Blocks: no.
+ */
+PEAL_PUBLIC void peal_comm_destroy(peal_comm **comm);
+
+/* The calling process's rank in COMM, and the number of ranks. Threads: any. */
+PEAL_PUBLIC int peal_comm_rank(const peal_comm *comm);
+PEAL_PUBLIC int peal_comm_size(const peal_comm *comm);
+
+/*
+ * Combines COUNT elements of every rank's SENDBUF with OP and gives all ranks the result, the same bits on each.
+ *
+ * Shape:      sendbuf, recvbuf: count elements of type. sendbuf == recvbuf: in place. Any other overlap is an error.
+ * Units:      count in elements.
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID a NULL buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_UNSUPPORTED
+ *             stream is not NULL (this build has no device code); PEAL_ERR_NET, PEAL_ERR_TIMEOUT: COMM is of no more use.
+ * Collective: yes; same count, type and op on every rank.
+ * Threads:    one per COMM.    Blocks: until recvbuf is complete here and every message sent was delivered.
+ * Source:     MPI 4.1, section 6.9.6.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type,
+                                                       peal_op op, peal_comm *comm, void *stream);
+
+/*
+ * The algorithm that a call with these arguments takes on COMM, as `peal show` names it.
+ *
+ * Returns: a constant text; NULL where no algorithm fits.
+ * Threads: one per COMM.    Blocks: no.
+ */
+PEAL_PUBLIC const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op);
+
+/*
+ * Makes COMM take ALGO for every following call of KIND; NULL returns the choice to Peal.
+ *
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID no algorithm of that name, or it does not fit this communicator. The log lists those that do.
+ * Collective: every rank gives the same name between the same two calls.
+ * Threads:    one per COMM.    Blocks: no.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo);
+
+/*
+ * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank. Other ranks are not told.
+ *
+ * Threads: any, while COMM lives.    Blocks: no.
+ */
+PEAL_PUBLIC void peal_comm_abort(peal_comm *comm);
+
+/*
+ * One entry of the PEAL_* configuration table.
+ *
+ * Returns: 1 and fills the texts (constant, but VALUE, which lives until the environment changes) for INDEX 0, 1, ...; 0 past the last.
+ * Threads: any.
+ */
+typedef struct peal_config_entry {
+    const char *name;    /* "PEAL_LOG" */
+    const char *value;   /* as set, or the default */
+    const char *choices; /* what it takes, for people */
+    const char *meaning; /* one sentence */
+} peal_config_entry;
+PEAL_PUBLIC int peal_config_list(int index, peal_config_entry *entry);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

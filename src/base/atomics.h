@@ -1,0 +1,15 @@
+/*
+ * The words that threads share. Each use names the pair that an acquire and a release form.
+ */
+#ifndef PEALI_ATOMICS_H
+#define PEALI_ATOMICS_H
+
+#define peali_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define peali_store_release(p, value) __atomic_store_n((p), (value), __ATOMIC_RELEASE)
+
+/* For counters and hints that order nothing else. peali_add_relaxed returns the value from before. */
+#define peali_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define peali_store_relaxed(p, value) __atomic_store_n((p), (value), __ATOMIC_RELAXED)
+#define peali_add_relaxed(p, value) __atomic_fetch_add((p), (value), __ATOMIC_RELAXED)
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * One table drives all: what is read, what `peal info` prints, and which names are known. The defaults are texts of the same
+ * form as the values, so that there is one way to read either.
+ */
+#include "base/config.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+extern char **environ;
+
+/* Each reads TEXT into C, and answers false where TEXT breaks the rule. */
+typedef bool reader(const char *text, peali_config *c);
+
+/* Read once, constant afterwards; the texts are copies because a program may change its environment. */
+static peali_config config;
+static char log_file[1024], algo[64];
+static pthread_once_t parsed = PTHREAD_ONCE_INIT, checked = PTHREAD_ONCE_INIT;
+static peal_status verdict;
+static bool wrong[16]; /* beside table */
+
+/* The index of the LEN bytes at TEXT in the list NAMES, or -1. */
+static int find(const char *text, size_t len, const char *const *names)
+{
+    for (int i = 0; names[i]; i++)
+        if (strlen(names[i]) == len && strncmp(names[i], text, len) == 0)
+            return i;
+    return -1;
+}
+
+static bool read_level(const char *text, peali_config *c)
+{
+    static const char *const names[] = {"warn", "info", "debug", "trace", NULL};
+    int level = find(text, strlen(text), names);
+    if (level >= 0)
+        c->log_level = level;
+    return level >= 0;
+}
+
+static bool read_subsys(const char *text, peali_config *c)
+{
+    static const char *const names[] = {"init", "coll", "net", "graph", "tune", "all", NULL};
+    unsigned bits = 0;
+    for (const char *word = text;; word += strcspn(word, ",") + 1) {
+        size_t len = strcspn(word, ",");
+        int i = find(word, len, names);
+        if (i < 0)
+            return false;
+        bits |= names[i + 1] ? 1u << i : ~0u; /* the last one is all */
+        if (!word[len])
+            break;
+    }
+    c->log_subsys = bits;
+    return true;
+}
+
+/* Copies TEXT to ROOM bytes at PLACE and points OUT there; NONE stands for no text. */
+static bool keep(const char *text, const char *none, char *place, size_t room, const char **out)
+{
+    if (strlen(text) >= room)
+        return false;
+    *out = strcmp(text, none) == 0 ? NULL : strcpy(place, text);
+    return true;
+}
+
+static bool read_file(const char *text, peali_config *c)
+{
+    return keep(text, "stderr", log_file, sizeof(log_file), &c->log_file);
+}
+
+static bool read_algo(const char *text, peali_config *c)
+{
+    return keep(text, "auto", algo, sizeof(algo), &c->algo);
+}
+
+/* Reads the digits at *AT, a number below 2^40, and moves *AT behind them; -1 where there is none. */
+static int64_t digits(const char **at)
+{
+    const char *first = *at;
+    int64_t n = 0;
+    for (; **at >= '0' && **at <= '9'; (*at)++) {
+        n = n * 10 + (**at - '0');
+        if (n >= (int64_t)1 << 40)
+            return -1;
+    }
+    return *at > first ? n : -1;
+}
+
+static bool read_slice(const char *text, peali_config *c)
+{
+    if (strcmp(text, "auto") == 0) {
+        c->slice_bytes = 0;
+        return true;
+    }
+    int64_t n = digits(&text);
+    if (n <= 0)
+        return false;
+    static const char units[] = "kmg";
+    const char *unit = *text ? strchr(units, *text | 0x20) : NULL;
+    if (*text && (!unit || text[1]))
+        return false;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (n > (int64_t)1 << (40 - shift))
+        return false;
+    c->slice_bytes = n << shift;
+    return true;
+}
+
+/* By hand, because strtod wants a comma where the program set such a locale. */
+static bool read_timeout(const char *text, peali_config *c)
+{
+    enum { SECONDS_MOST = 1000000000 };
+    int64_t ns = digits(&text);
+    if (ns < 0 || ns > SECONDS_MOST)
+        return false;
+    ns *= 1000000000;
+    if (*text == '.')
+        for (int64_t unit = 100000000; *++text >= '0' && *text <= '9'; unit /= 10)
+            ns += (*text - '0') * unit;
+    if (*text)
+        return false;
+    c->timeout_ns = ns;
+    return true;
+}
+
+static bool read_interpose(const char *text, peali_config *c)
+{
+    c->interpose = text[0] == '1';
+    return (text[0] == '0' || text[0] == '1') && !text[1];
+}
+
+static const struct variable {
+    const char *name, *initial, *choices, *meaning;
+    reader *read;
+} table[] = {
+    {"PEAL_LOG", "warn", "warn, info, debug or trace", "How much is logged; warn is errors and warnings only.", read_level},
+    {"PEAL_LOG_SUBSYS", "all", "a comma list of init, coll, net, graph, tune, all", "Which parts log; warnings always pass.",
+     read_subsys},
+    {"PEAL_LOG_FILE", "stderr", "stderr, or a path below 1024 bytes; %h is the host, %p the process, %r the rank or x",
+     "Where log lines go.", read_file},
+    {"PEAL_ALGO", "auto", "auto, or the name of an algorithm (peal info lists them)", "The algorithm of every call that it fits.",
+     read_algo},
+    {"PEAL_SLICE", "auto", "auto, or bytes from 1 to 1024g, with k, m or g", "The size of a slice of a large message.", read_slice},
+    {"PEAL_TIMEOUT", "1800", "seconds, decimals allowed, to 1000000000; 0 for none", "How long a call waits before it fails.",
+     read_timeout},
+    {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},
+};
+enum { VARIABLES = sizeof(table) / sizeof(table[0]) };
+_Static_assert(VARIABLES <= sizeof(wrong) / sizeof(wrong[0]), "room for each variable");
+
+/* The variable's value; one that is set to nothing counts as not set, as shells leave it. */
+static const char *value_of(const struct variable *v)
+{
+    const char *text = getenv(v->name);
+    return text && text[0] ? text : v->initial;
+}
+
+static void parse(void)
+{
+    for (int i = 0; i < VARIABLES; i++) {
+        peali_config with = config;
+        wrong[i] = !table[i].read(value_of(&table[i]), &with);
+        if (wrong[i])
+            table[i].read(table[i].initial, &with);
+        config = with;
+    }
+}
+
+const peali_config *peali_config_get(void)
+{
+    pthread_once(&parsed, parse);
+    return &config;
+}
+
+static bool known(const char *setting, size_t len)
+{
+    for (int i = 0; i < VARIABLES; i++)
+        if (strlen(table[i].name) == len && strncmp(table[i].name, setting, len) == 0)
+            return true;
+    return false;
+}
+
+static void check_names(void)
+{
+    char all[256];
+    size_t len = 0;
+    for (int i = 0; i < VARIABLES; i++)
+        len += (size_t)snprintf(all + len, sizeof(all) - len, " %s", table[i].name);
+    for (char **e = environ; *e; e++) {
+        size_t name = strcspn(*e, "=");
+        if (strncmp(*e, "PEAL_", 5) != 0 || known(*e, name))
+            continue;
+        verdict = PEAL_ERR_CONFIG;
+        const char *value = (*e)[name] ? *e + name + 1 : "";
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "unknown variable %.*s=%s: unset it, or use one of%s", (int)name, *e, value,
+                  all);
+    }
+}
+
+static void check_values(void)
+{
+    for (int i = 0; i < VARIABLES; i++) {
+        if (!wrong[i])
+            continue;
+        verdict = PEAL_ERR_CONFIG;
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "wrong value %s=%s: use %s", table[i].name, value_of(&table[i]),
+                  table[i].choices);
+    }
+}
+
+/* Apart from parse, which cannot log: the log asks it where to write. */
+static void check(void)
+{
+    peali_config_get();
+    check_values();
+    check_names();
+}
+
+peal_status peali_config_check(void)
+{
+    pthread_once(&checked, check);
+    return verdict;
+}
+
+int peal_config_list(int index, peal_config_entry *entry)
+{
+    if (index < 0 || index >= VARIABLES)
+        return 0;
+    const struct variable *v = &table[index];
+    *entry = (peal_config_entry){.name = v->name, .value = value_of(v), .choices = v->choices, .meaning = v->meaning};
+    return 1;
+}

@@ -1,0 +1,30 @@
+/*
+ * The PEAL_* environment variables: one table that is parsed, printed by `peal info` and checked for unknown names.
+ *
+ * Read once, at first use, and constant afterwards.
+ */
+#ifndef PEALI_CONFIG_H
+#define PEALI_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <peal/peal.h>
+
+typedef struct peali_config {
+    int log_level;          /* PEAL_LOG */
+    unsigned log_subsys;    /* PEAL_LOG_SUBSYS: bit per enum peali_log_subsys */
+    const char *log_file;   /* PEAL_LOG_FILE, NULL: stderr */
+    const char *algo;       /* PEAL_ALGO, NULL: Peal chooses */
+    int64_t slice_bytes;    /* PEAL_SLICE, 0: Peal chooses */
+    int64_t timeout_ns;     /* PEAL_TIMEOUT, 0: none */
+    bool interpose;         /* PEAL_INTERPOSE */
+} peali_config;
+
+/* The configuration; wrong variables have their default. Exported for libpeal_mpi. Threads: any. */
+PEAL_PUBLIC const peali_config *peali_config_get(void);
+
+/* PEAL_OK, or PEAL_ERR_CONFIG where a PEAL_* variable has a wrong name or value: logged once with what is valid. Threads: any. */
+PEAL_MUST_CHECK peal_status peali_config_check(void);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * Log lines on stderr or PEAL_LOG_FILE: one line per event, lowercase, `[peal] level rank R: words value ...`.
+ *
+ * The function that decides an error logs it, once; callers pass the status on. warn shows errors and warnings, and is the default.
+ * Exported for libpeal_mpi alone.
+ */
+#ifndef PEALI_LOG_H
+#define PEALI_LOG_H
+
+#include <stdbool.h>
+
+#include <peal/status.h>
+
+enum peali_log_level { PEALI_LOG_WARN, PEALI_LOG_INFO, PEALI_LOG_DEBUG, PEALI_LOG_TRACE };
+enum peali_log_subsys { PEALI_SUB_INIT, PEALI_SUB_COLL, PEALI_SUB_NET, PEALI_SUB_GRAPH, PEALI_SUB_TUNE };
+
+/* True where a line of that level and subsystem would be written; one load and compare. Threads: any. */
+PEAL_PUBLIC bool peali_log_on(enum peali_log_level level, enum peali_log_subsys subsys);
+
+/* Writes one line (rank below 0: no rank is named). Warnings pass every filter. Threads: any. */
+__attribute__((format(printf, 4, 5))) PEAL_PUBLIC void peali_log(enum peali_log_level level, enum peali_log_subsys subsys,
+                                                                 int rank, const char *format, ...);
+
+#endif

@@ -1,0 +1,54 @@
+/* Names and sizes of the enumerations in peal.h and status.h. */
+#include <peal/peal.h>
+
+#define PICK(table, index) ((unsigned)(index) < sizeof(table) / sizeof((table)[0]) ? (table)[index] : "?")
+
+const char *peal_kind_name(peal_kind kind)
+{
+    static const char *const names[PEAL_KIND_COUNT] = {"allreduce", "allgather", "reduce_scatter", "broadcast", "reduce"};
+    return PICK(names, kind);
+}
+
+const char *peal_type_name(peal_type type)
+{
+    static const char *const names[PEAL_TYPE_COUNT] = {"int8",   "uint8", "int16",  "uint16", "int32",
+                                                       "uint32", "int64", "uint64", "float",  "double"};
+    return PICK(names, type);
+}
+
+const char *peal_op_name(peal_op op)
+{
+    static const char *const names[PEAL_OP_COUNT] = {"sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"};
+    return PICK(names, op);
+}
+
+size_t peal_type_bytes(peal_type type)
+{
+    static const size_t bytes[PEAL_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 8, 8, sizeof(float), sizeof(double)};
+    return (unsigned)type < PEAL_TYPE_COUNT ? bytes[type] : 0;
+}
+
+int peal_op_takes(peal_op op, peal_type type)
+{
+    if ((unsigned)op >= PEAL_OP_COUNT || (unsigned)type >= PEAL_TYPE_COUNT)
+        return 0;
+    return op <= PEAL_MAX || type < PEAL_FLOAT;
+}
+
+const char *peal_status_text(peal_status status)
+{
+    switch (status) {
+    case PEAL_OK: return "ok";
+    case PEAL_IN_PROGRESS: return "in progress: ask again";
+    case PEAL_ERR_INVALID: return "invalid: an argument breaks its rule; nothing was started";
+    case PEAL_ERR_MEMORY: return "memory: there is none left; nothing was started";
+    case PEAL_ERR_UNSUPPORTED: return "unsupported: right, but not to be had here; the log says why";
+    case PEAL_ERR_CONFIG: return "config: a PEAL_* variable has an unknown name or value; the log says which";
+    case PEAL_ERR_NET: return "net: a transport failed; the communicator is of no more use";
+    case PEAL_ERR_TIMEOUT: return "timeout: a wait outlasted PEAL_TIMEOUT; the communicator is of no more use";
+    case PEAL_ERR_MISMATCH: return "mismatch: the ranks' calls differ; the communicator is of no more use";
+    case PEAL_ERR_ABORTED: return "aborted: another thread aborted the communicator";
+    case PEAL_ERR_SYSTEM: return "system: the operating system refused; the log says what";
+    }
+    return "unknown: this value is no peal_status";
+}

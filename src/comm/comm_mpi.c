@@ -1,0 +1,128 @@
+/*
+ * A communicator of Peal on one of MPI's: the checks, the shadow, and the bootstrap.
+ *
+ * Nothing here calls a collective of MPI but the split: libpeal_mpi may be the one that answers PMPI_Allreduce and its like, and
+ * messages of Peal's own on the user's communicator could meet a wildcard receive. So all that the ranks must agree on travels
+ * point to point on the shadow, with a tag that no transport uses.
+ */
+#include <peal/mpi.h>
+
+#include <string.h>
+
+#include "base/log.h"
+#include "comm/comm.h"
+#include "net/net_mpi.h"
+
+enum { TAG = 1 << PEALI_NET_TAG_BITS };
+
+static peal_status invalid(const char *what)
+{
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_comm_create_mpi: %s", what);
+    return PEAL_ERR_INVALID;
+}
+
+static peal_status validate(MPI_Comm mpi_comm, peal_comm **comm)
+{
+    int begun, ended, inter;
+    if (!comm)
+        return invalid("comm is NULL: give the address of a peal_comm *");
+    PMPI_Initialized(&begun);
+    PMPI_Finalized(&ended);
+    if (!begun || ended)
+        return invalid("MPI is not running: call between MPI_Init and MPI_Finalize");
+    if (mpi_comm == MPI_COMM_NULL)
+        return invalid("mpi_comm is MPI_COMM_NULL: give an intracommunicator");
+    if (PMPI_Comm_test_inter(mpi_comm, &inter) != MPI_SUCCESS || inter)
+        return invalid("mpi_comm is not an intracommunicator: merge it first (MPI_Intercomm_merge)");
+    return PEAL_OK;
+}
+
+/*
+ * Splits, not duplicates: that would run the attribute callbacks of the program. The program's error handler is taken off
+ * meanwhile, as by default it ends the program where MPI has no communicator left. MPI agrees on that among the ranks.
+ */
+static peal_status shadow_make(MPI_Comm mpi_comm, MPI_Comm *shadow)
+{
+    MPI_Errhandler theirs;
+    int rank;
+    PMPI_Comm_rank(mpi_comm, &rank);
+    PMPI_Comm_get_errhandler(mpi_comm, &theirs);
+    PMPI_Comm_set_errhandler(mpi_comm, MPI_ERRORS_RETURN);
+    int error = PMPI_Comm_split(mpi_comm, 0, rank, shadow);
+    PMPI_Comm_set_errhandler(mpi_comm, theirs);
+    PMPI_Errhandler_free(&theirs);
+    if (error == MPI_SUCCESS)
+        return PEAL_OK;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int len;
+    PMPI_Error_string(error, text, &len);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_mpi: MPI gives no communicator (%s): free some first", text);
+    return PEAL_ERR_UNSUPPORTED;
+}
+
+/* Sends BYTES at GIVE to the rank FAR above, and receives as many at TAKE from the rank FAR below. */
+static peal_status shift(MPI_Comm shadow, long far, const void *give, void *take, size_t bytes)
+{
+    int rank, n;
+    PMPI_Comm_rank(shadow, &rank);
+    PMPI_Comm_size(shadow, &n);
+    int to = (int)((rank + far) % n), from = (int)((rank - far + n) % n);
+    int count = (int)bytes;
+    int error = PMPI_Sendrecv(give, count, MPI_BYTE, to, TAG, take, count, MPI_BYTE, from, TAG, shadow, MPI_STATUS_IGNORE);
+    if (error == MPI_SUCCESS)
+        return PEAL_OK;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_mpi: MPI could not reach rank %d or rank %d", to, from);
+    return PEAL_ERR_NET;
+}
+
+/* The worst STATUS of any rank, which all ranks learn in log2(n) rounds; it needs no memory, which may be what is short. */
+static peal_status agree(MPI_Comm shadow, peal_status status)
+{
+    int n, worst = status, theirs;
+    PMPI_Comm_size(shadow, &n);
+    for (long far = 1; far < n; far *= 2) {
+        if (shift(shadow, far, &worst, &theirs, sizeof(worst)) != PEAL_OK)
+            return PEAL_ERR_NET;
+        worst = theirs < worst ? theirs : worst;
+    }
+    return worst;
+}
+
+/* A ring: n-1 short messages, a few times for each communicator. */
+static peal_status allgather(void *ctx, const void *mine, void *all, size_t bytes)
+{
+    MPI_Comm shadow = *(MPI_Comm *)ctx;
+    peal_status status = PEAL_OK;
+    int rank, n;
+    PMPI_Comm_rank(shadow, &rank);
+    PMPI_Comm_size(shadow, &n);
+    if (bytes > 0)
+        memcpy((char *)all + (size_t)rank * bytes, mine, bytes);
+    for (int i = 0; status == PEAL_OK && i < n - 1; i++) {
+        const char *give = (char *)all + (size_t)((rank - i + n) % n) * bytes;
+        status = shift(shadow, 1, give, (char *)all + (size_t)((rank - i - 1 + n) % n) * bytes, bytes);
+    }
+    return status;
+}
+
+peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
+{
+    MPI_Comm shadow;
+    peali_net *net = NULL;
+    peal_status status = validate(mpi_comm, comm);
+    if (status == PEAL_OK)
+        status = shadow_make(mpi_comm, &shadow);
+    if (status != PEAL_OK)
+        return status;
+    status = peali_net_mpi_create(shadow, &net);
+    peal_status all = agree(shadow, status);
+    if (all == PEAL_OK) {
+        peali_bootstrap boot = {.rank = net->rank, .nranks = net->nranks, .allgather = allgather, .ctx = &shadow};
+        return peali_comm_create(&boot, net, comm);
+    }
+    if (status == PEAL_OK)
+        net->destroy(net);
+    else
+        PMPI_Comm_free(&shadow);
+    return all;
+}

@@ -1,0 +1,95 @@
+/* Two levels, as in LOWERING: symbolic programs without a count, and plans in a set-associative cache. */
+#include "comm/plans.h"
+
+struct peali_program_entry {
+    const peal_algo *algo;
+    int32_t root;
+    peali_program *program;
+    struct peali_program_entry *next;
+};
+
+static peal_status program_of(peali_plans *plans, const peal_problem *problem, int rank, const peali_job *job, peali_program **out)
+{
+    for (struct peali_program_entry *e = plans->programs; e; e = e->next)
+        if (e->algo == job->algo && e->root == job->root) {
+            *out = e->program;
+            return PEAL_OK;
+        }
+    struct peali_program_entry *e = peali_alloc(1, sizeof *e);
+    if (!e)
+        return PEAL_ERR_MEMORY;
+    int32_t alone = rank;
+    peal_status status = peali_lower(job->algo, problem, &(peali_reach){1, &alone}, rank, &e->program);
+    if (status != PEAL_OK) {
+        peali_free(e);
+        return status;
+    }
+    e->algo = job->algo;
+    e->root = job->root;
+    e->next = plans->programs;
+    plans->programs = e;
+    *out = e->program;
+    return PEAL_OK;
+}
+
+static bool same(const peali_job *a, const peali_job *b)
+{
+    return a->count == b->count && a->algo == b->algo && a->type == b->type && a->op == b->op && a->root == b->root &&
+           a->slices == b->slices && a->window == b->window;
+}
+
+static unsigned set_of(const peali_job *job)
+{
+    uint64_t h = job->count * 0x9e3779b97f4a7c15u + (uint64_t)job->type * 31 + (uint64_t)job->op * 7 + (uint64_t)job->root;
+    return (unsigned)(h >> 40 ^ h) % PLAN_SETS;
+}
+
+static peal_status make(peali_plans *plans, const peal_problem *problem, int rank, const peali_job *job, peali_runner *runner,
+                        peali_plan **out)
+{
+    peali_program *program;
+    peal_status status = program_of(plans, problem, rank, job, &program);
+    if (status == PEAL_OK)
+        status = peali_plan_make(program, job, out);
+    if (status != PEAL_OK)
+        return status;
+    status = peali_runner_fit(runner, *out);
+    if (status != PEAL_OK)
+        peali_plan_free(out);
+    return status;
+}
+
+peal_status peali_plans_get(peali_plans *plans, const peal_problem *problem, int rank, const peali_job *job, peali_runner *runner,
+                            const peali_plan **out)
+{
+    unsigned set = set_of(job);
+    for (int w = 0; w < PLAN_WAYS; w++) {
+        const peali_plan *plan = plans->plan[set][w];
+        if (plan && same(&plan->job, job)) {
+            *out = plan;
+            return PEAL_OK;
+        }
+    }
+    peali_plan *plan;
+    peal_status status = make(plans, problem, rank, job, runner, &plan);
+    if (status != PEAL_OK)
+        return status;
+    peali_plan **way = &plans->plan[set][plans->next[set]++ % PLAN_WAYS];
+    peali_plan_free(way);
+    *way = plan;
+    *out = plan;
+    return PEAL_OK;
+}
+
+void peali_plans_free(peali_plans *plans)
+{
+    for (int s = 0; s < PLAN_SETS; s++)
+        for (int w = 0; w < PLAN_WAYS; w++)
+            peali_plan_free(&plans->plan[s][w]);
+    while (plans->programs) {
+        struct peali_program_entry *e = plans->programs;
+        plans->programs = e->next;
+        peali_program_free(&e->program);
+        peali_free(e);
+    }
+}

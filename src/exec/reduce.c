@@ -1,0 +1,33 @@
+/*
+ * Chooses the reduction for the CPU it runs on. Ranks on different CPUs agree, because all instruction sets give the same bits.
+ */
+#include <stddef.h>
+
+#include "exec/reduce.h"
+#include "exec/reduce_isa.h"
+
+static peali_reduce_table *table_of(peali_isa isa)
+{
+#if defined(__x86_64__)
+    if (isa == PEALI_ISA_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return &peali_reduce_avx512;
+    if (isa == PEALI_ISA_AVX2 && __builtin_cpu_supports("avx2"))
+        return &peali_reduce_avx2;
+#endif
+    return isa == PEALI_ISA_PLAIN ? &peali_reduce_plain : NULL;
+}
+
+peali_reduce_fn peali_reduce_find_isa(peal_type type, peal_op op, peali_isa isa)
+{
+    peali_reduce_table *table = table_of(isa);
+    return table ? (*table)[type][op] : NULL;
+}
+
+peali_reduce_fn peali_reduce_find(peal_type type, peal_op op)
+{
+    int isa = PEALI_ISA_COUNT - 1;
+    while (!table_of((peali_isa)isa))
+        isa--;
+    return peali_reduce_find_isa(type, op, (peali_isa)isa);
+}

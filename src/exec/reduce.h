@@ -1,0 +1,38 @@
+/*
+ * The arithmetic of CPU ranks: one instruction for every (type, op).
+ */
+#ifndef PEALI_REDUCE_H
+#define PEALI_REDUCE_H
+
+#include <stddef.h>
+
+#include <peal/peal.h>
+
+/*
+ * Reduces COUNT elements of the NSRC sources left to right, ((s0 op s1) op s2) ..., and stores the result to all NDST destinations.
+ * nsrc == 1 copies. A destination may be one of the sources exactly; any other overlap is forbidden. Pointers are aligned to the
+ * element at least. count 0 does nothing.
+ *
+ * The bits of the result depend on the elements and their order alone, never on alignment, count, blocks or CPU. Integer sums and
+ * products wrap. A floating-point reduction that meets or makes a NaN gives 0x7fc00000 or 0x7ff8000000000000, whatever the NaN
+ * was; min and max order -0 below +0.
+ *
+ * Threads: any.    Blocks: no; allocates nothing.
+ */
+typedef void (*peali_reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count);
+
+/* The best function of this CPU for TYPE and OP; never NULL where peal_op_takes(op, type). */
+peali_reduce_fn peali_reduce_find(peal_type type, peal_op op);
+
+/* The instruction sets that reductions are compiled for, the best last. */
+typedef enum peali_isa {
+    PEALI_ISA_PLAIN,
+    PEALI_ISA_AVX2,
+    PEALI_ISA_AVX512,
+    PEALI_ISA_COUNT
+} peali_isa;
+
+/* The same in one instruction set; NULL where this CPU has not got it, or OP does not take TYPE. */
+peali_reduce_fn peali_reduce_find_isa(peal_type type, peal_op op, peali_isa isa);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * Runs plans on a CPU rank: one cursor for each slice in flight, the oldest that can go on is served first.
+ *
+ * A runner belongs to one rank of one communicator and runs one plan at a time. Its memory is made with the plans; running allocates
+ * nothing.
+ */
+#ifndef PEALI_RUN_H
+#define PEALI_RUN_H
+
+#include "exec/plan.h"
+#include "net/net.h"
+
+typedef struct peali_runner peali_runner;
+
+/* A runner over NET, which stays the caller's. CROWDED: ranks outnumber cores on this host, so a rank that waits yields at once. */
+PEAL_MUST_CHECK peal_status peali_runner_create(peali_net *net, bool crowded, peali_runner **out);
+void peali_runner_destroy(peali_runner **runner);
+
+/* Makes room for PLAN, once, when it is made. PEAL_OK or PEAL_ERR_MEMORY. No plan is running. */
+PEAL_MUST_CHECK peal_status peali_runner_fit(peali_runner *runner, const peali_plan *plan);
+
+/* Starts PLAN on the buffers of one call. SEQUENCE is the call's number in its communicator, for messages to people. */
+void peali_run_start(peali_runner *runner, const peali_plan *plan, const void *in, void *out, uint64_t sequence);
+
+/*
+ * Moves the running plan on as far as it goes. PEAL_OK: it is complete and every message was delivered; PEAL_IN_PROGRESS; or an
+ * error, logged, after which the runner is of no more use and returns the same again.
+ */
+PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
+
+/* Steps until the end, with pauses, progress of the host library and a deadline. */
+PEAL_MUST_CHECK peal_status peali_run_wait(peali_runner *runner);
+
+/* Makes the running call, and every later one, end with PEAL_ERR_ABORTED. Threads: any. */
+void peali_runner_abort(peali_runner *runner);
+
+#endif

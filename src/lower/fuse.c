@@ -1,0 +1,310 @@
+/*
+ * Fusing by pending values: an operation does not become an instruction at once, but a value that is known and not stored yet; later
+ * operations look through it or add to it, and it is stored when somebody must see it in memory. Fusing never reorders reductions:
+ * a pending sum that is used as a source is stored first. Source: LOWERING, "Fusing: pending values".
+ */
+#include "lower/work.h"
+
+#include <string.h>
+
+static bool same(peali_loc a, peali_loc b)
+{
+    return a.rank == b.rank && a.buf == b.buf && a.base == b.base;
+}
+
+static bool meets(const peali_pending *p, int32_t first, int32_t end)
+{
+    return p->live && p->first < end && first < p->end;
+}
+
+static void add(peali_work *w, peali_loc **list, int32_t *n, int32_t *cap, peali_loc loc)
+{
+    if (*n == *cap) {
+        int32_t grown = *cap ? 2 * *cap : 2;
+        peali_loc *copy = peali_work_get(w, (size_t)grown, sizeof *copy);
+        if (!copy)
+            return;
+        if (*n)
+            memcpy(copy, *list, (size_t)*n * sizeof *copy);
+        *list = copy;
+        *cap = grown;
+    }
+    (*list)[(*n)++] = loc;
+}
+
+static void index_at(peali_work *w, peali_pending *p, peali_loc loc, bool writes)
+{
+    int32_t n;
+    peali_cell *c = peali_work_cells(w, loc, p->first, p->end, &n);
+    for (int32_t i = 0; i < n; i++)
+        peali_work_link(w, writes ? &c[i].writers : &c[i].readers, p);
+}
+
+static void add_src(peali_work *w, peali_pending *p, peali_loc loc)
+{
+    add(w, &p->src, &p->nsrc, &p->src_cap, loc);
+    index_at(w, p, loc, false);
+}
+
+static void add_dst(peali_work *w, peali_pending *p, peali_loc loc)
+{
+    add(w, &p->dst, &p->ndst, &p->dst_cap, loc);
+    index_at(w, p, loc, true);
+}
+
+static peali_pending *born(peali_work *w, int32_t exec, int32_t first, int32_t end)
+{
+    peali_pending *p = peali_work_get(w, 1, sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (peali_pending){.exec = exec, .first = first, .end = end, .live = true};
+    peali_work_push(w, &w->pendings, p);
+    return p;
+}
+
+static peali_pending *fresh(peali_work *w, const peali_move *m, peali_loc src)
+{
+    peali_pending *p = born(w, m->rank, m->first, m->end);
+    if (p) {
+        add_src(w, p, src);
+        add_dst(w, p, m->d);
+    }
+    return p;
+}
+
+static void store(peali_work *w, peali_pending *p)
+{
+    if (!p->live)
+        return;
+    p->live = false;
+    int32_t n = p->nsrc + p->ndst;
+    peali_loc *locs = peali_work_get(w, (size_t)n, sizeof *locs);
+    if (!locs)
+        return;
+    memcpy(locs, p->src, (size_t)p->nsrc * sizeof *locs);
+    memcpy(locs + p->nsrc, p->dst, (size_t)p->ndst * sizeof *locs);
+    peali_instr i = {.kind = PEALI_I_REDUCE, .nsrc = (uint16_t)p->nsrc, .ndst = (uint16_t)p->ndst, .peer = -1, .flag = -1};
+    i.first = p->first;
+    i.end = p->end;
+    peali_emit(w, p->exec, i, locs);
+}
+
+/* The part of P on [first, end) as a pending of its own; what is left stays P, or P and one more. */
+static peali_pending *carve(peali_work *w, peali_pending *p, int32_t first, int32_t end)
+{
+    int32_t ranges[3][2] = {{p->first, first}, {end, p->end}, {first, end}};
+    peali_pending *part = NULL;
+    p->live = false;
+    for (int k = 0; k < 3; k++) {
+        if (ranges[k][0] >= ranges[k][1])
+            continue;
+        part = born(w, p->exec, ranges[k][0], ranges[k][1]);
+        if (!part)
+            return NULL;
+        for (int32_t i = 0; i < p->nsrc; i++)
+            add_src(w, part, p->src[i]);
+        for (int32_t i = 0; i < p->ndst; i++)
+            add_dst(w, part, p->dst[i]);
+    }
+    return part;
+}
+
+static bool writes(const peali_pending *p, peali_loc loc)
+{
+    for (int32_t i = 0; i < p->ndst; i++)
+        if (p->dst[i].rank == loc.rank && p->dst[i].buf == loc.buf)
+            return true;
+    return false;
+}
+
+/* The pending value that is LOC on [first, end), or NULL where memory has it. A larger one is split; any other that overlaps is stored. */
+static peali_pending *exact(peali_work *w, peali_loc loc, int32_t first, int32_t end)
+{
+    int32_t n;
+    peali_cell *c = peali_work_cells(w, loc, first, end, &n);
+    for (int32_t i = 0; i < n; i++)
+        for (peali_link *l = c[i].writers; l; l = l->next) {
+            peali_pending *p = l->what;
+            if (!meets(p, first, end) || !writes(p, loc))
+                continue;
+            if (p->first == first && p->end == end)
+                return p;
+            if (p->first <= first && end <= p->end)
+                return carve(w, p, first, end);
+            store(w, p);
+        }
+    return NULL;
+}
+
+static void drop(peali_pending *p, peali_loc d)
+{
+    for (int32_t i = 0; i < p->ndst; i++)
+        if (p->dst[i].rank == d.rank && p->dst[i].buf == d.buf)
+            p->dst[i--] = p->dst[--p->ndst];
+    if (p->ndst == 0)
+        p->live = false;
+}
+
+/* True where P reads D's memory, or in D's place IN, which may be the same. Scratch is read whole. */
+static bool reads(const peali_pending *p, peali_loc d)
+{
+    for (int32_t i = 0; i < p->nsrc; i++)
+        if (p->src[i].rank == d.rank && (p->src[i].buf == d.buf || (d.buf == PEAL_BUF_OUT && p->src[i].buf == PEAL_BUF_IN)))
+            return true;
+    return false;
+}
+
+static void sweep(peali_link **list)
+{
+    while (*list) {
+        const peali_pending *p = (*list)->what;
+        if (p->live)
+            list = &(*list)->next;
+        else
+            *list = (*list)->next;
+    }
+}
+
+/* Stores what reads D, unless it dies with D. Scratch is overwritten whole, whatever the range. */
+static void store_readers(peali_work *w, peali_link *readers, peali_move to, const peali_pending *self)
+{
+    for (peali_link *l = readers; l; l = l->next) {
+        peali_pending *p = l->what;
+        bool dies = p->ndst == 1 && same(p->dst[0], to.d) && p->first >= to.first && p->end <= to.end;
+        bool touched = to.d.buf >= PEAL_BUF_TMP ? p->live : meets(p, to.first, to.end);
+        if (p != self && touched && !dies && reads(p, to.d))
+            store(w, p);
+    }
+}
+
+static void drop_writers(peali_work *w, peali_link *writers, peali_move to, const peali_pending *self)
+{
+    for (peali_link *l = writers; l; l = l->next) {
+        peali_pending *p = l->what;
+        bool tmp = to.d.buf >= PEAL_BUF_TMP;
+        if (p == self || !(tmp ? p->live : meets(p, to.first, to.end)) || !writes(p, to.d))
+            continue;
+        if (!tmp && (p->first < to.first || p->end > to.end))
+            p = carve(w, p, p->first > to.first ? p->first : to.first, p->end < to.end ? p->end : to.end);
+        if (p)
+            drop(p, to.d);
+    }
+}
+
+static void overwrite(peali_work *w, const peali_move *m, const peali_pending *self)
+{
+    int32_t n;
+    peali_cell *c = peali_work_cells(w, m->d, m->first, m->end, &n);
+    for (int32_t i = 0; i < n; i++) {
+        store_readers(w, c[i].readers, *m, self);
+        drop_writers(w, c[i].writers, *m, self);
+        sweep(&c[i].readers);
+        sweep(&c[i].writers);
+    }
+}
+
+static void copy(peali_work *w, const peali_move *m)
+{
+    peali_pending *p = exact(w, m->s, m->first, m->end);
+    bool dead = m->dead && m->s.buf >= PEAL_BUF_TMP;
+    if (p && p->nsrc > 1) {
+        overwrite(w, m, p);
+        add_dst(w, p, m->d);
+        if (dead)
+            drop(p, m->s);
+        return;
+    }
+    peali_loc src = p ? p->src[0] : m->s;
+    if (p && dead)
+        drop(p, m->s);
+    overwrite(w, m, NULL);
+    if (!same(src, m->d))
+        fresh(w, m, src);
+}
+
+static void pull(peali_work *w, const peali_move *m)
+{
+    peali_pending *p = exact(w, m->s, m->first, m->end);
+    peali_loc src = m->s;
+    if (p && p->nsrc > 1 && m->d.buf == PEAL_BUF_OUT && p->exec == m->from) {
+        overwrite(w, m, p);
+        add_dst(w, p, m->d);
+        return;
+    }
+    if (p && p->nsrc == 1 && p->src[0].rank == m->from && m->s.buf < PEAL_BUF_TMP)
+        src = p->src[0];
+    else if (p)
+        store(w, p);
+    overwrite(w, m, NULL);
+    fresh(w, m, src);
+}
+
+void peali_fuse_move(peali_work *w, const peali_move *m)
+{
+    if (m->rank == m->from)
+        copy(w, m);
+    else
+        pull(w, m);
+}
+
+/* The pending sum to which rank M->rank may add at M->d; NULL where it starts from memory. */
+static peali_pending *sum(peali_work *w, const peali_move *m)
+{
+    peali_pending *q = exact(w, m->d, m->first, m->end);
+    if (!q || (q->exec == m->rank && q->ndst == 1))
+        return q;
+    if (q->exec != m->rank || q->nsrc > 1 || q->src[0].rank != m->rank) {
+        store(w, q);
+        return NULL;
+    }
+    peali_loc src = q->src[0];
+    drop(q, m->d);
+    return fresh(w, m, src);
+}
+
+void peali_fuse_reduce(peali_work *w, const peali_move *m)
+{
+    peali_pending *p = exact(w, m->s, m->first, m->end);
+    peali_loc src = m->s;
+    if (p && p->nsrc == 1) {
+        src = p->src[0];
+        if (m->dead && m->s.buf >= PEAL_BUF_TMP)
+            drop(p, m->s);
+    } else if (p) {
+        store(w, p);
+    }
+    peali_pending *q = sum(w, m);
+    if (!q)
+        q = fresh(w, m, m->d);
+    if (!q)
+        return;
+    add_src(w, q, src);
+    overwrite(w, m, q);
+}
+
+peali_loc peali_fuse_source(peali_work *w, int32_t rank, peali_loc s, int32_t first, int32_t end)
+{
+    peali_pending *p = exact(w, s, first, end);
+    if (p && p->nsrc == 1 && p->src[0].rank == rank)
+        return p->src[0];
+    if (p)
+        store(w, p);
+    return s;
+}
+
+void peali_fuse_overwrite(peali_work *w, peali_loc d, int32_t first, int32_t end)
+{
+    overwrite(w, &(peali_move){.d = d, .first = first, .end = end}, NULL);
+}
+
+void peali_fuse_finish(peali_work *w)
+{
+    for (int32_t i = 0; i < w->pendings.n; i++) {
+        peali_pending *p = w->pendings.at[i];
+        for (int32_t k = 0; p->live && k < p->ndst; k++)
+            if (p->dst[k].buf != PEAL_BUF_OUT)
+                p->dst[k--] = p->dst[--p->ndst];
+        if (p->ndst > 0)
+            store(w, p);
+    }
+}

@@ -1,0 +1,51 @@
+/*
+ * Schedules of all ranks within reach of each other, and what one of them executes. LOWERING is the method.
+ */
+#ifndef PEALI_LOWER_H
+#define PEALI_LOWER_H
+
+#include "base/arena.h"
+#include "lower/program.h"
+#include "sched/sched.h"
+
+/* The ranks within reach of each other, ascending, the calling rank among them: peers' memory can be read (pull) or stored to (push). */
+typedef struct peali_reach {
+    int nranks;
+    const int32_t *ranks;
+} peali_reach;
+
+/* The program of one rank: symbolic, without a count, cached by its communicator. */
+typedef struct peali_program {
+    peali_arena arena;
+    const peal_algo *algo;
+    int32_t rank, nranks;
+    int32_t me;      /* its index among the ranks within reach */
+    int32_t nreach;
+    int32_t nblocks, ncuts;
+    int32_t ninstrs, nflags, nlanes;
+    int32_t nscratch;
+    const int32_t *cuts;         /* block numbers */
+    const int32_t *slot_blocks;  /* the most blocks that scratch buffer PEAL_BUF_TMP + i holds at any rank within reach */
+    const peali_instr *instrs;
+    const peali_loc *locs;
+    const int32_t *waits;
+    const peali_await *awaits;
+} peali_program;
+
+/*
+ * Lowers ALGO for rank RANK, in pull mode. The ranks in REACH compute the same instructions in the same order, so they agree
+ * without talking. *OUT is freed with peali_program_free.
+ *
+ * Returns: PEAL_OK; PEAL_ERR_INVALID a schedule is wrong (logged); PEAL_ERR_MEMORY.
+ * Threads: any.
+ */
+PEAL_MUST_CHECK peal_status peali_lower(const peal_algo *algo, const peal_problem *problem, const peali_reach *reach, int rank,
+                                        peali_program **out);
+
+/* Likewise for every rank in REACH at once: OUT has reach->nranks entries. For check. */
+PEAL_MUST_CHECK peal_status peali_lower_all(const peal_algo *algo, const peal_problem *problem, const peali_reach *reach,
+                                            peali_program **out);
+
+void peali_program_free(peali_program **program);
+
+#endif

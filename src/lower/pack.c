@@ -1,0 +1,123 @@
+/* The instructions of one rank, packed from the workbench into a program of its own arena. */
+#include "lower/work.h"
+
+#include <string.h>
+
+/* Numbers the flags of every rank: an instruction that somebody awaits has one. */
+static void number_flags(peali_work *w)
+{
+    for (int x = 0; x < w->reach->nranks; x++) {
+        int32_t next = 0;
+        for (int32_t k = 0; k < w->code[x].n; k++) {
+            peali_rec *r = w->code[x].at[k];
+            if (r->i.flag >= 0)
+                r->i.flag = next++;
+        }
+    }
+}
+
+static int32_t count_flags(const peali_vec *code)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < code->n; k++)
+        n += ((peali_rec *)code->at[k])->i.flag >= 0;
+    return n;
+}
+
+static void size_slots(const peali_work *w, int32_t *slot_blocks)
+{
+    for (int x = 0; x < w->reach->nranks; x++)
+        for (int32_t i = 0; i < w->scheds[x]->nops; i++) {
+            const peali_op *op = &w->scheds[x]->ops[i];
+            int32_t *most = op->dst >= PEAL_BUF_TMP ? &slot_blocks[op->dst - PEAL_BUF_TMP] : NULL;
+            if (most && *most < op->end - op->first)
+                *most = op->end - op->first;
+        }
+}
+
+typedef struct room {
+    peali_instr *instrs;
+    peali_loc *locs;
+    int32_t *waits;
+    peali_await *awaits;
+    int32_t *cuts, *slot_blocks;
+    int32_t nlocs, nwaits, nawaits;
+} room;
+
+static void put(room *to, const peali_rec *r)
+{
+    peali_instr i = r->i;
+    i.locs = to->nlocs;
+    i.waits = to->nwaits;
+    i.awaits = to->nawaits;
+    to->instrs[r->no] = i;
+    for (int32_t k = 0; k < i.nsrc + i.ndst; k++)
+        to->locs[to->nlocs++] = r->locs[k];
+    for (int32_t k = 0; k < i.nwaits; k++)
+        to->waits[to->nwaits++] = r->waits[k]->no;
+    for (int32_t k = 0; k < i.nawaits; k++)
+        to->awaits[to->nawaits++] = (peali_await){r->awaits[k]->rank, r->awaits[k]->i.flag};
+}
+
+static bool make_room(const peali_work *w, const peali_vec *code, peali_program *p, room *to)
+{
+    size_t nlocs = 1, nwaits = 1, nawaits = 1;
+    for (int32_t k = 0; k < code->n; k++) {
+        const peali_rec *r = code->at[k];
+        nlocs += (size_t)(r->i.nsrc + r->i.ndst);
+        nwaits += (size_t)r->i.nwaits;
+        nawaits += (size_t)r->i.nawaits;
+    }
+    to->instrs = peali_arena_get(&p->arena, (size_t)code->n, sizeof *to->instrs);
+    to->locs = peali_arena_get(&p->arena, nlocs, sizeof *to->locs);
+    to->waits = peali_arena_get(&p->arena, nwaits, sizeof *to->waits);
+    to->awaits = peali_arena_get(&p->arena, nawaits, sizeof *to->awaits);
+    to->cuts = peali_arena_get(&p->arena, (size_t)w->cuts.n + 1, sizeof *to->cuts);
+    to->slot_blocks = peali_arena_get(&p->arena, (size_t)p->nscratch + 1, sizeof *to->slot_blocks);
+    return to->instrs && to->locs && to->waits && to->awaits && to->cuts && to->slot_blocks;
+}
+
+peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_program **out)
+{
+    peali_arena arena = {0};
+    room to = {0};
+    peali_program *p = peali_arena_get(&arena, 1, sizeof *p);
+    if (!p)
+        return PEAL_ERR_MEMORY;
+    const peali_vec *code = &w->code[x];
+    *p = (peali_program){.arena = arena, .algo = algo, .rank = w->reach->ranks[x], .nranks = w->scheds[x]->nranks, .me = x};
+    p->nreach = w->reach->nranks;
+    p->nblocks = w->scheds[x]->nblocks;
+    p->nlanes = w->scheds[x]->nlanes;
+    p->ncuts = w->cuts.n;
+    p->ninstrs = code->n;
+    p->nscratch = w->ncells - w->npieces;
+    if (!make_room(w, code, p, &to)) {
+        peali_program_free(&p);
+        return PEAL_ERR_MEMORY;
+    }
+    number_flags(w);
+    p->nflags = count_flags(code);
+    for (int32_t k = 0; k < code->n; k++)
+        put(&to, code->at[k]);
+    if (w->cuts.n)
+        memcpy(to.cuts, w->cuts.at, (size_t)w->cuts.n * sizeof *to.cuts);
+    size_slots(w, to.slot_blocks);
+    p->instrs = to.instrs;
+    p->locs = to.locs;
+    p->waits = to.waits;
+    p->awaits = to.awaits;
+    p->cuts = to.cuts;
+    p->slot_blocks = to.slot_blocks;
+    *out = p;
+    return PEAL_OK;
+}
+
+void peali_program_free(peali_program **program)
+{
+    if (*program) {
+        peali_arena arena = (*program)->arena; /* the program lies in it */
+        peali_arena_free(&arena);
+    }
+    *program = NULL;
+}

@@ -1,0 +1,48 @@
+/*
+ * Bytes and peers: what a transport is. It knows neither schedules nor programs, and validates nothing.
+ *
+ * A net belongs to one rank of one communicator. Its functions are called by one thread at a time. Messages from one rank to
+ * another with one tag arrive in the order they were sent; messages with different tags may overtake each other. A receive names
+ * its peer, tag and exact length: there is no wildcard. Zero-length messages are messages.
+ */
+#ifndef PEALI_NET_H
+#define PEALI_NET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <peal/status.h>
+
+typedef struct peali_net peali_net;
+
+/* One send or receive under way: memory of the caller that the transport fills. It stays in place until test says it ended. */
+typedef struct peali_net_req {
+    uint64_t word[4];
+} peali_net_req;
+
+enum { PEALI_NET_TAG_BITS = 22 }; /* tags are below 2^22: Open MPI's UCX PML ends at 2^23 - 1 (FACTS) */
+
+struct peali_net {
+    const char *name; /* "loop", "mpi" */
+    int rank, nranks;
+
+    /* Starts sending BYTES at DATA to PEER; DATA is untouched until test says it ended. PEAL_OK or an error that was logged. */
+    peal_status (*send)(peali_net *net, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req);
+
+    /* Starts receiving exactly BYTES into DATA from PEER; likewise. Another length is PEAL_ERR_NET, at test at the latest. */
+    peal_status (*recv)(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req);
+
+    /* PEAL_OK: ended, never to be tested again; PEAL_IN_PROGRESS; or an error. Drives progress. */
+    peal_status (*test)(peali_net *net, peali_net_req *req);
+
+    /* Lets messages of other communicators and of the host library move; called now and then by every loop that waits. */
+    peal_status (*progress)(peali_net *net);
+
+    /* PEAL_OK once every send that test called ended will reach its receiver without further calls here; else PEAL_IN_PROGRESS. */
+    peal_status (*flush)(peali_net *net);
+
+    /* Frees the net. No request is under way, unless the communicator failed. */
+    void (*destroy)(peali_net *net);
+};
+
+#endif

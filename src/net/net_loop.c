@@ -1,0 +1,367 @@
+/*
+ * Messages between threads of one process, always by rendezvous: the later of a send and its receive copies, straight from one
+ * buffer to the other, and only then do both end. Nothing is stored on the way, so no message allocates, and an algorithm that
+ * would hang on a network without buffers hangs here too.
+ *
+ * The queues are made of the callers' requests. Each pair of ranks has its own lock, so only the two of them ever meet at it,
+ * and the copy is made outside of it.
+ */
+#include "net/net_loop.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+
+enum state { PENDING, DONE, FAILED };
+
+/* A peali_net_req, as this transport fills it. */
+struct __attribute__((may_alias)) request {
+    struct request *next;
+    void *data;
+    size_t bytes;
+    uint32_t tag;
+    int state; /* released by `finish`, acquired by `test`: the copied bytes */
+};
+_Static_assert(sizeof(struct request) <= sizeof(peali_net_req), "a request fits");
+
+struct queue {
+    struct request *head, **tail; /* tail: where the next one is hooked in */
+};
+
+/* What waits between one sender and one receiver; for each tag at most one of the queues holds any. */
+struct pair {
+    _Alignas(64) pthread_mutex_t lock;
+    struct queue sends, recvs;
+    int copying; /* copies under way; released by `match`, acquired by `forget`: they have let go of the requests */
+};
+
+struct loop_net {
+    peali_net net;
+    struct world *world;
+};
+
+/* One communicator: the nets of all ranks and what lies between them. It lives until the last of them is destroyed. */
+struct world {
+    struct world *next;
+    peali_arena memory;
+    peal_threads *threads;
+    struct loop_net *nets; /* by rank */
+    struct pair *pairs;    /* by sender, then receiver */
+    int index;             /* how many were made before it */
+    int left;              /* ranks that have not destroyed their net yet */
+};
+
+struct peal_threads {
+    int nranks;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t all_here;
+    int waiting;
+    unsigned turn; /* meetings so far */
+    bool broken;   /* a rank gave up waiting, and its MINE may be gone */
+    const void **mine;
+    int *made; /* nets that each rank has made */
+    struct world *worlds;
+};
+
+static struct pair *between(const struct loop_net *l, int from, int to)
+{
+    return &l->world->pairs[(size_t)from * (size_t)l->net.nranks + (size_t)to];
+}
+
+static void queue_clear(struct queue *q)
+{
+    q->head = NULL;
+    q->tail = &q->head;
+}
+
+static void queue_put(struct queue *q, struct request *r)
+{
+    r->next = NULL;
+    *q->tail = r;
+    q->tail = &r->next;
+}
+
+/* Takes the first request with TAG out of Q, or answers NULL. */
+static struct request *queue_take(struct queue *q, uint32_t tag)
+{
+    struct request **at = &q->head;
+    while (*at && (*at)->tag != tag)
+        at = &(*at)->next;
+    struct request *r = *at;
+    if (r) {
+        *at = r->next;
+        if (!r->next)
+            q->tail = at;
+    }
+    return r;
+}
+
+static void finish(struct request *r, enum state state)
+{
+    peali_store_release(&r->state, (int)state);
+}
+
+static void deliver(struct request *send, struct request *recv, int from, int to)
+{
+    enum state state = send->bytes == recv->bytes ? DONE : FAILED;
+    if (state == FAILED)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, to,
+                  "message from rank %d tag %u has %zu bytes, its receive %zu: make the same call with the same count on all ranks",
+                  from, send->tag, send->bytes, recv->bytes);
+    else if (send->bytes > 0)
+        memcpy(recv->data, send->data, send->bytes);
+    finish(send, state);
+    finish(recv, state);
+}
+
+/* Delivers R and its counterpart from THEIRS, or leaves R in MINE. */
+static void match(struct pair *pair, struct request *r, struct queue *mine, struct queue *theirs, int from, int to)
+{
+    pthread_mutex_lock(&pair->lock);
+    struct request *other = queue_take(theirs, r->tag);
+    if (other)
+        peali_add_relaxed(&pair->copying, 1);
+    else
+        queue_put(mine, r);
+    pthread_mutex_unlock(&pair->lock);
+    if (!other)
+        return;
+    if (mine == &pair->sends)
+        deliver(r, other, from, to);
+    else
+        deliver(other, r, from, to);
+    __atomic_fetch_sub(&pair->copying, 1, __ATOMIC_RELEASE);
+}
+
+static struct request *fill(peali_net_req *req, uint32_t tag, void *data, size_t bytes)
+{
+    struct request *r = (struct request *)req;
+    *r = (struct request){.data = data, .bytes = bytes, .tag = tag, .state = PENDING};
+    return r;
+}
+
+static peal_status loop_send(peali_net *net, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req)
+{
+    struct pair *pair = between((struct loop_net *)net, net->rank, peer);
+    match(pair, fill(req, tag, (void *)data, bytes), &pair->sends, &pair->recvs, net->rank, peer);
+    return PEAL_OK;
+}
+
+static peal_status loop_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    struct pair *pair = between((struct loop_net *)net, peer, net->rank);
+    match(pair, fill(req, tag, data, bytes), &pair->recvs, &pair->sends, peer, net->rank);
+    return PEAL_OK;
+}
+
+static peal_status loop_test(peali_net *net, peali_net_req *req)
+{
+    switch (peali_load_acquire(&((struct request *)req)->state)) {
+    case PENDING: return PEAL_IN_PROGRESS;
+    case DONE: return PEAL_OK;
+    default: return PEAL_ERR_NET;
+    }
+}
+
+/* The peers are threads, and may be waiting for this very core. */
+static peal_status loop_progress(peali_net *net)
+{
+    peali_clock_yield();
+    return PEAL_OK;
+}
+
+/* A send has ended when its bytes are at the receiver. */
+static peal_status loop_flush(peali_net *net)
+{
+    return PEAL_OK;
+}
+
+/* Leaves no request of a failed communicator behind, neither in Q nor in the hands of a peer that copies. */
+static void forget(struct pair *pair, struct queue *q)
+{
+    pthread_mutex_lock(&pair->lock);
+    queue_clear(q);
+    pthread_mutex_unlock(&pair->lock);
+    while (peali_load_acquire(&pair->copying) > 0)
+        peali_clock_yield();
+}
+
+static void world_free(struct world *w, int nranks)
+{
+    for (size_t i = 0; i < (size_t)nranks * (size_t)nranks; i++)
+        pthread_mutex_destroy(&w->pairs[i].lock);
+    peali_arena memory = w->memory;
+    peali_arena_free(&memory);
+}
+
+static void loop_destroy(peali_net *net)
+{
+    struct loop_net *l = (struct loop_net *)net;
+    struct world *w = l->world;
+    peal_threads *t = w->threads;
+    for (int peer = 0; peer < net->nranks; peer++) {
+        forget(between(l, net->rank, peer), &between(l, net->rank, peer)->sends);
+        forget(between(l, peer, net->rank), &between(l, peer, net->rank)->recvs);
+    }
+    pthread_mutex_lock(&t->lock);
+    if (--w->left == 0) {
+        struct world **at = &t->worlds;
+        while (*at != w)
+            at = &(*at)->next;
+        *at = w->next;
+        world_free(w, t->nranks);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+static struct world *world_make(peal_threads *threads, int index)
+{
+    size_t n = (size_t)threads->nranks;
+    peali_arena memory = {NULL};
+    struct world *w = peali_arena_get(&memory, 1, sizeof(*w));
+    struct loop_net *nets = peali_arena_get(&memory, n, sizeof(*nets));
+    struct pair *pairs = peali_arena_get(&memory, n * n, sizeof(*pairs));
+    if (!w || !nets || !pairs) {
+        peali_arena_free(&memory);
+        return NULL;
+    }
+    for (size_t i = 0; i < n * n; i++) {
+        pthread_mutex_init(&pairs[i].lock, NULL);
+        queue_clear(&pairs[i].sends);
+        queue_clear(&pairs[i].recvs);
+    }
+    *w = (struct world){.next = threads->worlds, .memory = memory, .threads = threads, .nets = nets, .pairs = pairs};
+    w->index = index;
+    w->left = threads->nranks;
+    threads->worlds = w;
+    return w;
+}
+
+/* The world of the next net of RANK: made by the first rank that comes. Where that had no memory, others may still. */
+static struct world *world_get(peal_threads *threads, int rank)
+{
+    pthread_mutex_lock(&threads->lock);
+    int index = threads->made[rank]++;
+    struct world *w = threads->worlds;
+    while (w && w->index != index)
+        w = w->next;
+    if (!w)
+        w = world_make(threads, index);
+    pthread_mutex_unlock(&threads->lock);
+    return w;
+}
+
+peal_status peali_net_loop_create(peal_threads *threads, int rank, peali_net **net)
+{
+    struct world *w = world_get(threads, rank);
+    if (!w) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no memory for a communicator of %d threads", threads->nranks);
+        return PEAL_ERR_MEMORY;
+    }
+    struct loop_net *l = &w->nets[rank];
+    l->world = w;
+    l->net = (peali_net){.name = "loop", .rank = rank, .nranks = threads->nranks, .send = loop_send, .recv = loop_recv,
+                         .test = loop_test, .progress = loop_progress, .flush = loop_flush, .destroy = loop_destroy};
+    *net = &l->net;
+    return PEAL_OK;
+}
+
+peal_status peal_threads_create(int nranks, peal_threads **threads)
+{
+    if (nranks < 1) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_threads_create: nranks %d: use 1 or more", nranks);
+        return PEAL_ERR_INVALID;
+    }
+    peal_threads *t = peali_alloc(1, sizeof(*t));
+    const void **mine = peali_alloc((size_t)nranks, sizeof(*mine));
+    int *made = peali_alloc((size_t)nranks, sizeof(*made));
+    if (!t || !mine || !made) {
+        peali_free(t);
+        peali_free(mine);
+        peali_free(made);
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_threads_create: no memory for nranks %d", nranks);
+        return PEAL_ERR_MEMORY;
+    }
+    *t = (peal_threads){.nranks = nranks, .mine = mine, .made = made};
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->all_here, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&t->lock, NULL);
+    *threads = t;
+    return PEAL_OK;
+}
+
+void peal_threads_destroy(peal_threads **threads)
+{
+    peal_threads *t = *threads;
+    *threads = NULL;
+    if (!t)
+        return;
+    while (t->worlds) {
+        struct world *w = t->worlds;
+        t->worlds = w->next;
+        world_free(w, t->nranks);
+    }
+    pthread_cond_destroy(&t->all_here);
+    pthread_mutex_destroy(&t->lock);
+    peali_free(t->mine);
+    peali_free(t->made);
+    peali_free(t);
+}
+
+int peali_threads_size(const peal_threads *threads)
+{
+    return threads->nranks;
+}
+
+/* Waits at all_here up to UNTIL_NS of the clock (0: for ever); false where that has passed. */
+static bool wait_until(peal_threads *t, int64_t until_ns)
+{
+    if (until_ns == 0)
+        return pthread_cond_wait(&t->all_here, &t->lock) == 0;
+    struct timespec at = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    return pthread_cond_timedwait(&t->all_here, &t->lock, &at) == 0;
+}
+
+/* Ends when all ranks have come, the lock being held. Who gives up spoils it for all, so that nobody reads what is gone. */
+static peal_status meet(peal_threads *t, int rank)
+{
+    int64_t limit = peali_config_get()->timeout_ns, until = limit ? peali_clock_ns() + limit : 0;
+    unsigned turn = t->turn;
+    if (!t->broken && ++t->waiting == t->nranks) {
+        t->waiting = 0;
+        t->turn++;
+        pthread_cond_broadcast(&t->all_here);
+    }
+    while (turn == t->turn && !t->broken) {
+        if (wait_until(t, until) || turn != t->turn || t->broken)
+            continue;
+        t->broken = true;
+        pthread_cond_broadcast(&t->all_here);
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "%d of %d threads came within PEAL_TIMEOUT %.3f s: each rank needs one",
+                  t->waiting, t->nranks, (double)limit * 1e-9);
+    }
+    return t->broken ? PEAL_ERR_TIMEOUT : PEAL_OK;
+}
+
+peal_status peali_threads_allgather(peal_threads *threads, int rank, const void *mine, void *all, size_t bytes)
+{
+    pthread_mutex_lock(&threads->lock);
+    threads->mine[rank] = mine;
+    peal_status status = meet(threads, rank);
+    for (int r = 0; status == PEAL_OK && bytes > 0 && r < threads->nranks; r++)
+        memcpy((char *)all + (size_t)r * bytes, threads->mine[r], bytes);
+    if (status == PEAL_OK)
+        status = meet(threads, rank);
+    pthread_mutex_unlock(&threads->lock);
+    return status;
+}

@@ -1,0 +1,179 @@
+/*
+ * Messages over MPI point-to-point. Only PMPI_ names: libpeal_mpi itself exports some of the others, and a tool may too.
+ */
+#include "net/net_mpi.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+
+enum { PROBE_EVERY = 16 }; /* calls of progress; a request under test drives MPI by itself */
+
+struct mpi_net {
+    peali_net net;
+    MPI_Comm comm;
+    unsigned calls;
+};
+
+/* A peali_net_req, as this transport fills it. */
+struct __attribute__((may_alias)) request {
+    MPI_Request mpi;
+    uint32_t tag : 31, receives : 1;
+    int peer;
+    size_t bytes;
+};
+_Static_assert(sizeof(struct request) <= sizeof(peali_net_req), "a request fits");
+
+static peal_status fail(const struct mpi_net *m, const char *call, const struct request *r, int error)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int len;
+    PMPI_Error_string(error, text, &len);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, m->net.rank, "%s of %zu bytes %s rank %d tag %u failed: %s", call, r->bytes,
+              r->receives ? "from" : "to", r->peer, r->tag, text);
+    return PEAL_ERR_NET;
+}
+
+/*
+ * MPI counts are int. A longer message is one element of a type made for it (one message still, so that both sides agree whatever
+ * their order of progress), and lives for its call only: MPI keeps what a pending request needs.
+ */
+static int type_make(size_t bytes, MPI_Datatype *type)
+{
+    enum { PIECE = 1 << 30 };
+    MPI_Datatype piece;
+    int error = PMPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
+    if (error != MPI_SUCCESS)
+        return error;
+    int lens[2] = {(int)(bytes / PIECE), (int)(bytes % PIECE)};
+    MPI_Aint at[2] = {0, (MPI_Aint)(bytes - bytes % PIECE)};
+    MPI_Datatype of[2] = {piece, MPI_BYTE};
+    error = PMPI_Type_create_struct(2, lens, at, of, type);
+    PMPI_Type_free(&piece);
+    return error == MPI_SUCCESS ? PMPI_Type_commit(type) : error;
+}
+
+static int post(struct mpi_net *m, void *data, struct request *r)
+{
+    MPI_Datatype type = MPI_BYTE;
+    bool large = r->bytes > INT_MAX;
+    int error = large ? type_make(r->bytes, &type) : MPI_SUCCESS;
+    if (error != MPI_SUCCESS)
+        return error;
+    int count = large ? 1 : (int)r->bytes;
+    if (r->receives)
+        error = PMPI_Irecv(data, count, type, r->peer, (int)r->tag, m->comm, &r->mpi);
+    else
+        error = PMPI_Isend(data, count, type, r->peer, (int)r->tag, m->comm, &r->mpi);
+    if (large)
+        PMPI_Type_free(&type);
+    return error;
+}
+
+static peal_status mpi_send(peali_net *net, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req)
+{
+    struct mpi_net *m = (struct mpi_net *)net;
+    struct request *r = (struct request *)req;
+    *r = (struct request){.tag = tag, .peer = peer, .bytes = bytes};
+    int error = post(m, (void *)data, r);
+    return error == MPI_SUCCESS ? PEAL_OK : fail(m, "send", r, error);
+}
+
+static peal_status mpi_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    struct mpi_net *m = (struct mpi_net *)net;
+    struct request *r = (struct request *)req;
+    *r = (struct request){.tag = tag, .receives = 1, .peer = peer, .bytes = bytes};
+    int error = post(m, data, r);
+    return error == MPI_SUCCESS ? PEAL_OK : fail(m, "receive", r, error);
+}
+
+static peal_status wrong_length(const struct mpi_net *m, const struct request *r, MPI_Count got)
+{
+    char text[32] = "more";
+    if (got >= 0)
+        snprintf(text, sizeof(text), "%lld", (long long)got);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, m->net.rank,
+              "message from rank %d tag %u has %s bytes, its receive %zu: make the same call with the same count on all ranks",
+              r->peer, r->tag, text, r->bytes);
+    return PEAL_ERR_NET;
+}
+
+static peal_status mpi_test(peali_net *net, peali_net_req *req)
+{
+    struct mpi_net *m = (struct mpi_net *)net;
+    struct request *r = (struct request *)req;
+    MPI_Status status;
+    int ended, class;
+    int error = PMPI_Test(&r->mpi, &ended, &status);
+    if (error != MPI_SUCCESS) {
+        PMPI_Error_class(error, &class);
+        return class == MPI_ERR_TRUNCATE ? wrong_length(m, r, -1) : fail(m, r->receives ? "receive" : "send", r, error);
+    }
+    if (!ended)
+        return PEAL_IN_PROGRESS;
+    MPI_Count got;
+    if (!r->receives)
+        return PEAL_OK;
+    error = PMPI_Get_elements_x(&status, MPI_BYTE, &got);
+    if (error != MPI_SUCCESS)
+        return fail(m, "receive", r, error);
+    return got == (MPI_Count)r->bytes ? PEAL_OK : wrong_length(m, r, got);
+}
+
+/*
+ * A program's own messages must move while Peal waits (its peer may need them to get here), also where Peal waits for memory and
+ * not for a message. Not over MPI_COMM_SELF, and not over a communicator of one rank: MPICH drives nothing but itself there.
+ */
+static peal_status mpi_progress(peali_net *net)
+{
+    struct mpi_net *m = (struct mpi_net *)net;
+    int found;
+    if (net->nranks > 1 && m->calls++ % PROBE_EVERY == 0)
+        PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->comm, &found, MPI_STATUS_IGNORE);
+    return PEAL_OK;
+}
+
+/*
+ * MPI has no flush: a send that it calls complete was handed to the network, or (where a queue was full) is held until this rank
+ * calls MPI again, which it does in MPI_Finalize at the latest. So a rank that computes for long may hold up a receiver for that
+ * long, but no message is lost. That is what MPI's own collectives give, whose last sends end alike. The cure, synchronous sends,
+ * costs every small message a second trip; a call into MPI from here would only guess whether its queues are empty.
+ */
+static peal_status mpi_flush(peali_net *net)
+{
+    return PEAL_OK;
+}
+
+static void mpi_destroy(peali_net *net)
+{
+    struct mpi_net *m = (struct mpi_net *)net;
+    int finalized;
+    PMPI_Finalized(&finalized);
+    if (!finalized)
+        PMPI_Comm_free(&m->comm);
+    peali_free(m);
+}
+
+peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
+{
+    int rank, nranks;
+    if (PMPI_Comm_set_errhandler(shadow, MPI_ERRORS_RETURN) != MPI_SUCCESS || PMPI_Comm_rank(shadow, &rank) != MPI_SUCCESS ||
+        PMPI_Comm_size(shadow, &nranks) != MPI_SUCCESS) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, -1, "MPI refuses the communicator of Peal's messages");
+        return PEAL_ERR_NET;
+    }
+    struct mpi_net *m = peali_alloc(1, sizeof(*m));
+    if (!m) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no memory for a transport over MPI");
+        return PEAL_ERR_MEMORY;
+    }
+    m->comm = shadow;
+    m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .send = mpi_send, .recv = mpi_recv, .test = mpi_test,
+                         .progress = mpi_progress, .flush = mpi_flush, .destroy = mpi_destroy};
+    *net = &m->net;
+    return PEAL_OK;
+}

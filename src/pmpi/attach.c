@@ -1,0 +1,173 @@
+/*
+ * An attribute is the only table of communicators that MPI itself keeps right: it goes with MPI_Comm_free, is not inherited by
+ * MPI_Comm_dup, and cannot be mistaken for that of a later communicator with the same handle. Nothing is locked while a
+ * communicator is made, as two threads may make two of them in opposite orders on two ranks.
+ */
+#include "pmpi/attach.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <peal/mpi.h>
+
+#include "base/arena.h"
+#include "base/atomics.h"
+#include "base/config.h"
+#include "pmpi/handles.h"
+
+enum phase { UNKNOWN, UNWANTED, WANTED, OPEN, CLOSED };
+
+static enum phase phase;                                 /* release in phase_set, acquire in phase_now: keys, sizes of types */
+static bool preloaded;                                   /* written before main */
+static int state_key = MPI_KEYVAL_INVALID;               /* a peali_attach on each communicator */
+static int final_key = MPI_KEYVAL_INVALID;               /* on MPI_COMM_SELF: its deletion is the start of MPI_Finalize */
+static peali_attach *all;                                /* under lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* never held across an MPI call */
+
+static enum phase phase_now(void)
+{
+    return peali_load_acquire(&phase);
+}
+
+static void phase_set(enum phase to)
+{
+    peali_store_release(&phase, to);
+}
+
+/* Before main, since programs take LD_PRELOAD out of the environment that their children get. */
+__attribute__((constructor)) static void see_preload(void)
+{
+    const char *list = getenv("LD_PRELOAD");
+    preloaded = list && strstr(list, "libpeal_mpi.so");
+}
+
+static void decide_wanted(void)
+{
+    phase_set(preloaded || peali_config_get()->interpose ? WANTED : UNWANTED);
+}
+
+bool peali_attach_wanted(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (phase_now() == UNKNOWN)
+        pthread_once(&once, decide_wanted);
+    return phase_now() != UNWANTED;
+}
+
+static void enlist(peali_attach *a)
+{
+    pthread_mutex_lock(&lock);
+    a->next = all;
+    if (all)
+        all->prev = a;
+    all = a;
+    pthread_mutex_unlock(&lock);
+}
+
+static void delist(peali_attach *a)
+{
+    pthread_mutex_lock(&lock);
+    if (a->prev)
+        a->prev->next = a->next;
+    else
+        all = a->next;
+    if (a->next)
+        a->next->prev = a->prev;
+    pthread_mutex_unlock(&lock);
+}
+
+static int state_delete(MPI_Comm comm, int key, void *value, void *extra)
+{
+    peali_attach *a = value;
+    delist(a);
+    if (a->comm)
+        peali_tally_taken(a->comm);
+    peal_comm_destroy(&a->comm);
+    peali_free(a);
+    return MPI_SUCCESS;
+}
+
+/*
+ * MPI deletes the attributes of MPI_COMM_SELF first of all in MPI_Finalize, last set first, and still works. So those of other
+ * communicators are all in the list, latest made first, and one that MPI_COMM_SELF itself had is gone: it was set later.
+ */
+static int final_delete(MPI_Comm comm, int key, void *value, void *extra)
+{
+    int rank;
+    phase_set(CLOSED);
+    while (all)
+        PMPI_Comm_delete_attr(all->user, state_key);
+    PMPI_Comm_free_keyval(&state_key);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+        peali_tally_report(rank);
+    return MPI_SUCCESS;
+}
+
+static void open_once(void)
+{
+    peali_handles_init();
+    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, state_delete, &state_key, NULL) == MPI_SUCCESS &&
+        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, final_delete, &final_key, NULL) == MPI_SUCCESS &&
+        PMPI_Comm_set_attr(MPI_COMM_SELF, final_key, NULL) == MPI_SUCCESS)
+        phase_set(OPEN);
+}
+
+bool peali_attach_open(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int started = 0, ended = 0;
+    if (phase_now() == OPEN)
+        return true;
+    if (phase_now() == CLOSED)
+        return false;
+    PMPI_Initialized(&started);
+    PMPI_Finalized(&ended);
+    if (started && !ended)
+        pthread_once(&once, open_once);
+    return phase_now() == OPEN;
+}
+
+/* What is equal on all ranks: an intercommunicator, a lone rank, and (by peal_comm_create_mpi's promise) the status. */
+static int fill(MPI_Comm comm, peali_attach *a)
+{
+    int inter, nranks;
+    PMPI_Comm_test_inter(comm, &inter);
+    PMPI_Comm_size(comm, &nranks);
+    a->user = comm;
+    a->pass = inter ? PEALI_PASS_INTER : nranks == 1 ? PEALI_PASS_ALONE : PEALI_TAKE;
+    if (a->pass != PEALI_TAKE)
+        return MPI_SUCCESS;
+    peal_status status = peal_comm_create_mpi(comm, &a->comm);
+    if (status == PEAL_ERR_UNSUPPORTED)
+        a->pass = PEALI_PASS_SHADOW;
+    else if (status != PEAL_OK)
+        return MPI_ERR_OTHER;
+    return MPI_SUCCESS;
+}
+
+static int make(MPI_Comm comm, peali_attach **attach)
+{
+    peali_attach *a = peali_alloc(1, sizeof(*a));
+    if (!a)
+        return MPI_ERR_NO_MEM;
+    int error = fill(comm, a);
+    if (error == MPI_SUCCESS)
+        error = PMPI_Comm_set_attr(comm, state_key, a);
+    if (error != MPI_SUCCESS) {
+        peal_comm_destroy(&a->comm);
+        peali_free(a);
+        return error;
+    }
+    enlist(a);
+    *attach = a;
+    return MPI_SUCCESS;
+}
+
+int peali_attach_get(MPI_Comm comm, peali_attach **attach)
+{
+    int found = 0;
+    int error = PMPI_Comm_get_attr(comm, state_key, attach, &found);
+    return error != MPI_SUCCESS || found ? error : make(comm, attach);
+}

@@ -1,0 +1,37 @@
+/*
+ * Peal's side of a program's communicators: made at the first collective, kept as an attribute, ended with them.
+ */
+#ifndef PEALI_ATTACH_H
+#define PEALI_ATTACH_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#include <peal/peal.h>
+
+#include "pmpi/tally.h"
+
+/* What Peal keeps of one communicator. */
+typedef struct peali_attach {
+    enum peali_pass pass; /* PEALI_TAKE, or why every call on it is passed on; equal on all ranks */
+    peal_comm *comm;      /* where pass is PEALI_TAKE */
+    MPI_Comm user;
+    struct peali_attach *prev, *next; /* all of this process */
+} peali_attach;
+
+/* True where the program's calls are to be taken; one load once that is known. Threads: any. */
+bool peali_attach_wanted(void);
+
+/* True between MPI's start, as far as the calling thread can tell, and the end of MPI_COMM_SELF in MPI_Finalize. Threads: any. */
+bool peali_attach_open(void);
+
+/*
+ * The state of COMM, an existing communicator, in *ATTACH; made where there is none.
+ *
+ * Returns:    MPI_SUCCESS; an error class of MPI, to be raised: nothing was made here.
+ * Collective: yes, over COMM.
+ * Threads:    one per COMM.    Blocks: where it is made, until all ranks have called.
+ */
+int peali_attach_get(MPI_Comm comm, peali_attach **attach);
+
+#endif

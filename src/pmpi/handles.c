@@ -1,0 +1,155 @@
+/*
+ * One table of types and one of ops, searched from the front, where the common ones stand: a few nanoseconds, and no state.
+ *
+ * A type is known by what its elements mean; its width is asked of MPI, since a Fortran INTEGER or an MPI_AINT has the width that
+ * this MPI was built with. The ops that a type takes are those of MPI 4.1, section 6.9.2: a byte has no sum, a Fortran integer
+ * no logic, a bool only logic, and characters have none at all.
+ */
+#include "pmpi/handles.h"
+
+enum sort { SIGNED, UNSIGNED, INTEGER, REAL, BYTE, BOOL }; /* INTEGER: of Fortran, or of both languages */
+
+static struct named {
+    MPI_Datatype mpi;
+    enum sort sort;
+    peal_type type; /* PEAL_TYPE_COUNT: no Peal type of that width */
+} named[] = {
+    {MPI_DOUBLE, REAL, 0},
+    {MPI_INT, SIGNED, 0},
+    {MPI_FLOAT, REAL, 0},
+    {MPI_LONG, SIGNED, 0},
+    {MPI_DOUBLE_PRECISION, REAL, 0},
+    {MPI_INTEGER, INTEGER, 0},
+    {MPI_REAL, REAL, 0},
+    {MPI_REAL8, REAL, 0},
+    {MPI_INT64_T, SIGNED, 0},
+    {MPI_UINT64_T, UNSIGNED, 0},
+    {MPI_LONG_LONG, SIGNED, 0},
+    {MPI_UNSIGNED_LONG_LONG, UNSIGNED, 0},
+    {MPI_UNSIGNED, UNSIGNED, 0},
+    {MPI_UNSIGNED_LONG, UNSIGNED, 0},
+    {MPI_INT32_T, SIGNED, 0},
+    {MPI_UINT32_T, UNSIGNED, 0},
+    {MPI_SHORT, SIGNED, 0},
+    {MPI_UNSIGNED_SHORT, UNSIGNED, 0},
+    {MPI_SIGNED_CHAR, SIGNED, 0},
+    {MPI_UNSIGNED_CHAR, UNSIGNED, 0},
+    {MPI_INT8_T, SIGNED, 0},
+    {MPI_UINT8_T, UNSIGNED, 0},
+    {MPI_INT16_T, SIGNED, 0},
+    {MPI_UINT16_T, UNSIGNED, 0},
+    {MPI_AINT, INTEGER, 0},
+    {MPI_OFFSET, INTEGER, 0},
+    {MPI_COUNT, INTEGER, 0},
+    {MPI_BYTE, BYTE, 0},
+    {MPI_C_BOOL, BOOL, 0},
+    {MPI_CXX_BOOL, BOOL, 0},
+    {MPI_REAL4, REAL, 0},
+    {MPI_INTEGER1, INTEGER, 0},
+    {MPI_INTEGER2, INTEGER, 0},
+    {MPI_INTEGER4, INTEGER, 0},
+    {MPI_INTEGER8, INTEGER, 0},
+};
+
+static const struct known {
+    MPI_Op mpi;
+    peal_op op;
+} ops[] = {
+    {MPI_SUM, PEAL_SUM},   {MPI_MAX, PEAL_MAX},   {MPI_MIN, PEAL_MIN}, {MPI_PROD, PEAL_PROD}, {MPI_LAND, PEAL_LAND},
+    {MPI_LOR, PEAL_LOR},   {MPI_LXOR, PEAL_LXOR}, {MPI_BAND, PEAL_BAND}, {MPI_BOR, PEAL_BOR},   {MPI_BXOR, PEAL_BXOR},
+};
+
+enum { NAMED = sizeof(named) / sizeof(named[0]), OPS = sizeof(ops) / sizeof(ops[0]) };
+
+static peal_type integer(enum sort sort, int bytes)
+{
+    static const peal_type wide[9] = {[1] = PEAL_INT8, [2] = PEAL_INT16, [4] = PEAL_INT32, [8] = PEAL_INT64};
+    if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
+        return PEAL_TYPE_COUNT;
+    return wide[bytes] + (sort != SIGNED && sort != INTEGER); /* PEAL_UINTn follows PEAL_INTn */
+}
+
+static peal_type of_width(enum sort sort, int bytes)
+{
+    if (sort != REAL)
+        return integer(sort, bytes);
+    return bytes == sizeof(float) ? PEAL_FLOAT : bytes == sizeof(double) ? PEAL_DOUBLE : PEAL_TYPE_COUNT;
+}
+
+void peali_handles_init(void)
+{
+    for (int i = 0; i < NAMED; i++) {
+        int bytes = 0;
+        if (named[i].mpi != MPI_DATATYPE_NULL) /* what this MPI's Fortran does not have */
+            PMPI_Type_size(named[i].mpi, &bytes);
+        named[i].type = of_width(named[i].sort, bytes);
+    }
+}
+
+static enum peali_pass find_op(MPI_Op mpi, peal_op *op)
+{
+    for (int i = 0; i < OPS; i++)
+        if (ops[i].mpi == mpi) {
+            *op = ops[i].op;
+            return PEALI_TAKE;
+        }
+    if (mpi == MPI_OP_NULL)
+        return PEALI_PASS_HANDLE;
+    if (mpi == MPI_MINLOC || mpi == MPI_MAXLOC || mpi == MPI_REPLACE || mpi == MPI_NO_OP)
+        return PEALI_PASS_OP;
+    return PEALI_PASS_USER_OP;
+}
+
+static enum peali_pass other_type(MPI_Datatype mpi)
+{
+    const MPI_Datatype pairs[] = {MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT,
+                                  MPI_2REAL, MPI_2DOUBLE_PRECISION, MPI_2INTEGER};
+    int integers, addresses, types, combiner;
+    if (mpi == MPI_DATATYPE_NULL)
+        return PEALI_PASS_HANDLE;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        if (pairs[i] == mpi)
+            return PEALI_PASS_PAIR;
+    PMPI_Type_get_envelope(mpi, &integers, &addresses, &types, &combiner);
+    return combiner == MPI_COMBINER_NAMED ? PEALI_PASS_TYPE : PEALI_PASS_DERIVED;
+}
+
+static enum peali_pass find_type(MPI_Datatype mpi, struct named *type)
+{
+    for (int i = 0; i < NAMED; i++)
+        if (named[i].mpi == mpi && named[i].type != PEAL_TYPE_COUNT) {
+            *type = named[i];
+            return PEALI_TAKE;
+        }
+    return other_type(mpi);
+}
+
+static int takes(enum sort sort, peal_op op)
+{
+    int logical = op == PEAL_LAND || op == PEAL_LOR || op == PEAL_LXOR;
+    int bitwise = op == PEAL_BAND || op == PEAL_BOR || op == PEAL_BXOR;
+    switch (sort) {
+    case BYTE:
+        return bitwise;
+    case BOOL:
+        return logical;
+    case REAL:
+        return !logical && !bitwise;
+    case INTEGER:
+        return !logical;
+    default:
+        return 1;
+    }
+}
+
+enum peali_pass peali_handles_find(MPI_Datatype mpi_type, MPI_Op mpi_op, peal_type *type, peal_op *op)
+{
+    struct named found;
+    enum peali_pass why = find_type(mpi_type, &found);
+    if (why == PEALI_TAKE)
+        why = find_op(mpi_op, op);
+    if (why != PEALI_TAKE)
+        return why;
+    *type = found.type;
+    return takes(found.sort, *op) && peal_op_takes(*op, *type) ? PEALI_TAKE : PEALI_PASS_OP_TYPE;
+}

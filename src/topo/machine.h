@@ -1,0 +1,27 @@
+/*
+ * The machine this rank runs on: which host, which cores, what caches.
+ */
+#ifndef PEALI_MACHINE_H
+#define PEALI_MACHINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PEALI_MACHINE_CORES = 1024 }; /* more cores than that are not told apart */
+
+/* What a rank tells the others about where it runs; plain data, exchanged as bytes. */
+typedef struct peali_place {
+    uint64_t host[2];                           /* equal on one host, different elsewhere */
+    uint64_t cores[PEALI_MACHINE_CORES / 64];   /* cores that this process may run on */
+} peali_place;
+
+/* Where the calling process runs. Threads: any. */
+void peali_machine_place(peali_place *place);
+
+/* True where more of the N ranks at PLACES run on the host of PLACES[ME] than it has cores for them. */
+int peali_machine_crowded(const peali_place *places, int n, int me);
+
+/* One line for people: processor, cores, packages, NUMA nodes, last-level cache, memory. Returns BUF. */
+const char *peali_machine_describe(char *buf, size_t bytes);
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * Every named type with every op, in place and not, against MPI_Reduce_local over all ranks' data, which each rank can make itself;
+ * then the same bits on all ranks and in repeated calls, for sums that depend on their order.
+ */
+#include "pmpi.h"
+
+enum { MOST = 5000 };
+
+static const struct kind {
+    MPI_Datatype type;
+    char sort; /* i integer of C, f of Fortran or both, r real, b byte, l bool */
+} kinds[] = {
+    {MPI_SIGNED_CHAR, 'i'}, {MPI_UNSIGNED_CHAR, 'i'}, {MPI_SHORT, 'i'}, {MPI_UNSIGNED_SHORT, 'i'}, {MPI_INT, 'i'},
+    {MPI_UNSIGNED, 'i'}, {MPI_LONG, 'i'}, {MPI_UNSIGNED_LONG, 'i'}, {MPI_LONG_LONG, 'i'}, {MPI_UNSIGNED_LONG_LONG, 'i'},
+    {MPI_INT8_T, 'i'}, {MPI_UINT8_T, 'i'}, {MPI_INT16_T, 'i'}, {MPI_UINT16_T, 'i'}, {MPI_INT32_T, 'i'}, {MPI_UINT32_T, 'i'},
+    {MPI_INT64_T, 'i'}, {MPI_UINT64_T, 'i'}, {MPI_AINT, 'f'}, {MPI_OFFSET, 'f'}, {MPI_COUNT, 'f'}, {MPI_INTEGER, 'f'},
+    {MPI_INTEGER1, 'f'}, {MPI_INTEGER2, 'f'}, {MPI_INTEGER4, 'f'}, {MPI_INTEGER8, 'f'}, {MPI_FLOAT, 'r'}, {MPI_DOUBLE, 'r'},
+    {MPI_REAL, 'r'}, {MPI_REAL4, 'r'}, {MPI_REAL8, 'r'}, {MPI_DOUBLE_PRECISION, 'r'}, {MPI_BYTE, 'b'}, {MPI_C_BOOL, 'l'},
+};
+
+static const struct {
+    MPI_Op op;
+    const char *sorts;
+} ops[] = {{MPI_SUM, "ifr"}, {MPI_PROD, "ifr"}, {MPI_MIN, "ifr"}, {MPI_MAX, "ifr"}, {MPI_LAND, "il"},
+           {MPI_LOR, "il"}, {MPI_LXOR, "il"}, {MPI_BAND, "ifb"}, {MPI_BOR, "ifb"}, {MPI_BXOR, "ifb"}};
+
+static long calls;
+
+/* Small numbers, so that no order of sums or products rounds. */
+static void fill(void *data, int count, const struct kind *k, int bytes, int from)
+{
+    for (int i = 0; i < count; i++) {
+        int n = (i * 7 + from * 3) % 4;
+        if (k->sort == 'r' && bytes == 4)
+            ((float *)data)[i] = (float)n - 1;
+        else if (k->sort == 'r')
+            ((double *)data)[i] = n - 1;
+        else {
+            unsigned long long wide = (unsigned long long)(k->sort == 'l' ? n > 1 : n);
+            memcpy((char *)data + (size_t)i * (size_t)bytes, &wide, (size_t)bytes); /* little-endian */
+        }
+    }
+}
+
+static void reference(void *result, int count, const struct kind *k, int bytes, MPI_Op op)
+{
+    void *more = malloc((size_t)(count * bytes));
+    fill(result, count, k, bytes, 0);
+    for (int from = 1; from < nranks; from++) {
+        fill(more, count, k, bytes, from);
+        PMPI_Reduce_local(more, result, count, k->type, op);
+    }
+    free(more);
+}
+
+static void one(const struct kind *k, MPI_Op op, int count, int inplace)
+{
+    int bytes;
+    MPI_Type_size(k->type, &bytes);
+    size_t size = (size_t)(count * bytes);
+    char *in = malloc(size), *out = malloc(size + 1), *want = malloc(size);
+    fill(inplace ? out : in, count, k, bytes, rank);
+    out[size] = 77;
+    reference(want, count, k, bytes, op);
+    CHECK(MPI_Allreduce(inplace ? MPI_IN_PLACE : in, out, count, k->type, op, MPI_COMM_WORLD) == MPI_SUCCESS);
+    calls++;
+    CHECK(memcmp(out, want, size) == 0 && out[size] == 77);
+    if (!inplace) {
+        fill(want, count, k, bytes, rank);
+        CHECK(memcmp(in, want, size) == 0);
+    }
+    free(in);
+    free(out);
+    free(want);
+}
+
+static void every_type(void)
+{
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+        for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++)
+            if (strchr(ops[o].sorts, kinds[k].sort))
+                for (int inplace = 0; inplace < 2; inplace++) {
+                    one(&kinds[k], ops[o].op, 1, inplace);
+                    one(&kinds[k], ops[o].op, MOST / 5 + (int)o, inplace);
+                }
+}
+
+static void same_bits(int count)
+{
+    double *in = malloc((size_t)count * sizeof(*in)), *first = malloc((size_t)count * sizeof(*in)), *out = NULL, *all = NULL;
+    out = malloc((size_t)count * sizeof(*in));
+    if (rank == 0)
+        all = malloc((size_t)count * (size_t)nranks * sizeof(*in));
+    srand((unsigned)rank + 1);
+    for (int i = 0; i < count; i++)
+        in[i] = (rand() - RAND_MAX / 2) * 1e-9 * (1 << (i % 30));
+    for (int repeat = 0; repeat < 5; repeat++) {
+        CHECK(MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
+        calls++;
+        if (repeat == 0)
+            memcpy(first, out, (size_t)count * sizeof(*in));
+        CHECK(memcmp(first, out, (size_t)count * sizeof(*in)) == 0);
+    }
+    PMPI_Gather(out, count, MPI_DOUBLE, all, count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    for (int r = 1; rank == 0 && r < nranks; r++)
+        CHECK(memcmp(all, all + (size_t)r * (size_t)count, (size_t)count * sizeof(*in)) == 0);
+    free(in);
+    free(first);
+    free(out);
+    free(all);
+}
+
+/* Not legal, but a program that does it must not hang: a buffer decides nothing. */
+static void in_place_on_some(void)
+{
+    int in = rank + 1, out = rank + 1;
+    CHECK(MPI_Allreduce(rank % 2 ? MPI_IN_PLACE : &in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(out == nranks * (nranks + 1) / 2);
+    calls++;
+}
+
+int main(int argc, char **argv)
+{
+    start(&argc, &argv);
+    every_type();
+    in_place_on_some();
+    for (int count = 1; count <= 1000000; count *= 10)
+        same_bits(count);
+    expect("taken", calls);
+    MPI_Finalize();
+    return 0;
+}

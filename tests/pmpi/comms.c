@@ -1,0 +1,109 @@
+/*
+ * Communicators that come and go, duplicated with the user's attributes; some left for MPI_Finalize, during which an attribute of
+ * the user's own still calls a collective.
+ */
+#include "pmpi.h"
+
+enum { ROUNDS = 500, ALIVE = 40 };
+
+static int copies, deletions;
+static long calls;
+
+static int copied(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag)
+{
+    copies++;
+    *flag = 1;
+    *(void **)out = in;
+    return MPI_SUCCESS;
+}
+
+static int deleted(MPI_Comm comm, int key, void *value, void *extra)
+{
+    deletions++;
+    return MPI_SUCCESS;
+}
+
+static int at_finalize(MPI_Comm comm, int key, void *value, void *extra)
+{
+    sum_ranks(MPI_COMM_WORLD);
+    return MPI_SUCCESS;
+}
+
+static void call(MPI_Comm comm)
+{
+    int n;
+    MPI_Comm_size(comm, &n);
+    sum_ranks(comm);
+    calls += n > 1;
+}
+
+static void come_and_go(void)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Comm comm;
+        MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? rank : -rank, &comm);
+        call(comm);
+        MPI_Comm_free(&comm);
+    }
+}
+
+static void many_alive(void)
+{
+    MPI_Comm comms[ALIVE];
+    for (int i = 0; i < ALIVE; i++) {
+        MPI_Comm_dup(i ? comms[i / 2] : MPI_COMM_WORLD, &comms[i]);
+        call(comms[i]);
+    }
+    for (int i = 0; i < ALIVE; i += 2)
+        MPI_Comm_free(&comms[i]);
+    for (int i = 1; i < ALIVE; i += 2)
+        call(comms[i]); /* the odd ones stay until MPI_Finalize */
+}
+
+static void users_attributes(void)
+{
+    int key, n = 0, value = 5, found, *got;
+    MPI_Comm comm, dup;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_keyval(copied, deleted, &key, NULL);
+    MPI_Comm_set_attr(comm, key, &value);
+    call(comm);
+    CHECK(copies == 0 && deletions == 0);
+    MPI_Comm_dup(comm, &dup);
+    CHECK(copies == 1);
+    call(dup);
+    call(comm);
+    MPI_Comm_get_attr(dup, key, &got, &found);
+    CHECK(found && got == &value && copies == 1);
+    MPI_Comm_free(&comm);
+    call(dup);
+    MPI_Comm_free(&dup);
+    CHECK(deletions == 2 && n == 0);
+    MPI_Comm_free_keyval(&key);
+}
+
+static void split_in_two(void)
+{
+    MPI_Comm half;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
+    call(half);
+    call(MPI_COMM_WORLD);
+    MPI_Comm_free(&half);
+}
+
+int main(int argc, char **argv)
+{
+    int key;
+    start(&argc, &argv);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    call(MPI_COMM_WORLD);
+    users_attributes();
+    split_in_two();
+    many_alive();
+    come_and_go();
+    expect("passed on one rank", nranks < 4); /* the halves of two or three ranks: rank 0's of three has two */
+    expect("taken", calls);
+    MPI_Finalize();
+    return 0;
+}

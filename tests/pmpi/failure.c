@@ -1,0 +1,32 @@
+/* A call that Peal took and could not do: the handler of the user's communicator hears of it, on that communicator alone. */
+#include <unistd.h>
+
+#include "pmpi.h"
+
+static MPI_Comm handled;
+
+static void handler(MPI_Comm *comm, int *error, ...)
+{
+    handled = *comm;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm comm;
+    MPI_Errhandler mine;
+    int in = 1, out = 0;
+    start(&argc, &argv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_errhandler(handler, &mine);
+    MPI_Comm_set_errhandler(comm, mine);
+    sum_ranks(comm);
+    if (rank == 0) { /* alone: PEAL_TIMEOUT ends it */
+        CHECK(error_class(MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_OTHER);
+        CHECK(handled == comm);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    sum_ranks(MPI_COMM_WORLD);
+    expect("taken", 2);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Runs an MPI program with libraries in front of it, and compares the calls that it expects to be taken and passed on with
+# the table that Peal prints: run.sh NRANKS PML LIBRARIES [VARIABLE=VALUE...] PROGRAM [ARGUMENT...]
+# LIBRARIES is a colon list, or - for none. PML is ob1, ucx or none (no mpirun). TEST_RC: the exit status that is right;
+# TEST_WORDS: what must be said.
+set -u
+nranks=$1 pml=$2 libraries=$3
+shift 3
+
+if [ "$pml" = ucx ] && ! ompi_info --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
+    echo "skipped: this Open MPI has no pml ucx"
+    exit 77
+fi
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export PEAL_LOG="${PEAL_LOG:-info}" PEAL_LOG_FILE="$dir/log.%r"
+[ "$libraries" = - ] || set -- "LD_PRELOAD=$libraries" "$@"
+set -- env "$@"
+case $pml in
+none) ;;
+ucx) set -- --mca pml_ucx_tls any --mca pml_ucx_devices any -n "$nranks" "$@" ;; # without a fast network too
+*) set -- -n "$nranks" "$@" ;;
+esac
+[ "$pml" = none ] || set -- mpirun --allow-run-as-root --oversubscribe --mca pml "$pml" "$@"
+timeout -k 5 "${TEST_SECONDS:-60}" "$@" >"$dir/out" 2>&1
+rc=$?
+cat "$dir/out"
+cat "$dir"/log.* 2>/dev/null
+if [ $rc -ne "${TEST_RC:-0}" ]; then
+    echo "FAILED: exit status $rc"
+    exit 1
+fi
+if [ -n "${TEST_WORDS:-}" ] && ! cat "$dir/out" "$dir"/log.* 2>/dev/null | grep -q -e "$TEST_WORDS"; then
+    echo "FAILED: not said: $TEST_WORDS"
+    exit 1
+fi
+
+# "taken 12", "passed on pair type 1": what the program expects, and what the table has, as sorted sums.
+sums='{ n = $NF; $NF = ""; sub(/ +$/, ""); sum[$0] += n } END { for (what in sum) print what, sum[what] }'
+sed -n 's/^expect //p' "$dir/out" | awk "$sums" | sort >"$dir/expected"
+cat "$dir"/log.* 2>/dev/null | sed -n 's/^\[peal\] info rank 0: [a-z_]*  *\(taken\|passed on\)  */\1 /p' |
+    awk '$1 == "taken" { $0 = "taken " $NF } { $1 = $1; print }' | awk "$sums" | sort >"$dir/found"
+if ! diff "$dir/expected" "$dir/found" >"$dir/diff"; then
+    echo "FAILED: calls expected (<) and counted (>):"
+    cat "$dir/diff"
+    exit 1
+fi

@@ -1,0 +1,50 @@
+/* Eight threads, eight communicators, no order among them, and all of them used for the first time at once. */
+#include <pthread.h>
+
+#include "pmpi.h"
+
+enum { THREADS = 8, ROUNDS = 200, MOST = 3000 };
+
+static pthread_barrier_t barrier;
+static MPI_Comm comms[THREADS];
+
+static void one(MPI_Comm comm, int count, int seed)
+{
+    long in[MOST] = {0}, out[MOST];
+    for (int i = 0; i < count; i++)
+        in[i] = (long)(rank + 1) * (i + seed);
+    CHECK(MPI_Allreduce(in, out, count, MPI_LONG, MPI_SUM, comm) == MPI_SUCCESS);
+    for (int i = 0; i < count; i++)
+        CHECK(out[i] == (long)nranks * (nranks + 1) / 2 * (i + seed));
+}
+
+static void *worker(void *arg)
+{
+    int me = (int)(size_t)arg;
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < ROUNDS; i++)
+        one(comms[me], 1 + i * (me + 3) % MOST, i + me);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[THREADS];
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    CHECK(provided == MPI_THREAD_MULTIPLE);
+    for (int i = 0; i < THREADS; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, worker, (void *)(size_t)((i + rank) % THREADS)) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        MPI_Comm_free(&comms[i]);
+    expect("taken", (long)THREADS * ROUNDS);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,36 @@
+# What the tests of whole programs share: `.` it with $library set. Each test runs its program plain and under Peal in $dir.
+set -u
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export OMP_NUM_THREADS=1 PEAL_LOG=info PEAL_LOG_FILE="$dir/log.%r"
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+# ranks NRANKS COMMAND...: under mpirun, in the folder we are in, bounded in time.
+ranks() {
+    nranks=$1
+    shift
+    timeout -k 5 "${TEST_SECONDS:-150}" mpirun --allow-run-as-root --oversubscribe -n "$nranks" "$@"
+}
+
+# The same with Peal in front of the program alone.
+ranks_peal() {
+    nranks=$1
+    shift
+    ranks "$nranks" env LD_PRELOAD="$library" "$@"
+}
+
+# Prints the table of the last program, and fails where Peal took no allreduce.
+want_taken() {
+    table=$(sed -n '/allreduce .*\(taken\|passed on\)/s/^\[peal\] info rank 0: //p' "$dir/log.0" 2>/dev/null)
+    echo "$table"
+    echo "$table" | awk '$2 == "taken" { n += $NF } END { exit !(n > 0) }' || fail "no allreduce was taken"
+}

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Builds and runs every test: as it is, under ASan and UBSan, under TSan, and the quick ones under valgrind.
+# Ends on one line: N passed, N failed, N skipped. Exit 1 where anything failed, 2 where packages are missing.
+cd "$(dirname "$0")/.." || exit 1
+. bench/need.sh
+need gcc libc6-dev python3 meson ninja-build pkg-config libopenmpi-dev openmpi-bin libcjson-dev libcmocka-dev libhwloc-dev
+like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py python3-numpy
+
+logs=$(mktemp) || exit 1
+trap 'rm -f "$logs"' EXIT
+
+# build DIR OPTIONS: a build that fails is a failure by itself.
+build() {
+    dir=$1
+    shift
+    printf '\n== %s\n' "$dir"
+    if { [ -f "$dir/build.ninja" ] || meson setup "$dir" --buildtype=debugoptimized -Dwerror=true "$@"; } && ninja -C "$dir"; then
+        return 0
+    fi
+    echo "$dir/does-not-build" >> "$logs"
+    return 1
+}
+
+# check DIR NAME OPTIONS: runs tests of DIR and keeps their log as NAME.
+check() {
+    dir=$1 name=$2
+    shift 2
+    rm -f "$dir/meson-logs/$name"*.json
+    meson test -C "$dir" --no-rebuild --print-errorlogs --logbase "$name" "$@"
+    ls "$dir/meson-logs/$name"*.json >> "$logs" || echo "$dir/$name" >> "$logs"
+}
+
+if build build-test; then
+    check build-test normal
+    if command -v valgrind > /dev/null; then
+        check build-test quick --setup valgrind --suite unit
+    fi
+fi
+
+# Open MPI leaks by itself, and an interposer cannot stand before ASan.
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
+if build build-asan -Db_sanitize=address,undefined -Db_lundef=false; then
+    check build-asan threads --suite unit --suite algos --suite exec --suite bench --no-suite mpi
+    ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi
+fi
+
+if build build-tsan -Db_sanitize=thread -Db_lundef=false; then
+    check build-tsan threads --suite unit --suite exec --suite bench --no-suite mpi
+fi
+
+python3 tests/tally.py < "$logs"

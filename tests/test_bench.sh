@@ -1,0 +1,75 @@
+# `peal` from outside, with ranks that are threads: what it prints, writes and refuses. $1: the command.
+peal=$1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+die() {
+    echo "$1"
+    cat out err
+    exit 1
+}
+
+# refuses CODE WORD ARGS: exits CODE and names WORD on stderr.
+refuses() {
+    code=$1 word=$2
+    shift 2
+    "$peal" "$@" > out 2> err
+    [ $? = "$code" ] || die "exit code of: peal $*"
+    grep -q -- "$word" err || die "stderr of peal $* does not name $word"
+}
+refuses 2 bench
+refuses 2 "no subcommand 'race'" race
+refuses 2 allreduce bench barrier
+refuses 2 stepfactor bench allreduce --step 2
+refuses 2 "unknown flag '-z'" bench allreduce -z
+refuses 2 "missing after '-b'" bench allreduce -b
+refuses 2 "wrong value '12X'" bench allreduce -b 12X
+refuses 2 bfloat bench allreduce -t bfloat
+refuses 2 ring bench allreduce --algo rign
+refuses 2 "below the first" bench allreduce -b 1M -e 16
+refuses 2 mpirun bench allreduce --vs mpi --threads 2
+refuses 2 ring show allreduce rign -n 4
+refuses 2 4096 show allreduce ring -n 0
+refuses 2 ring check --algo rign
+refuses 2 "takes no arguments" info now
+refuses 1 nowhere bench allreduce --threads 2 -b 16 -e 16 -n 1 --json nowhere/race.json
+
+"$peal" bench allreduce --threads 3 -b 16 -e 64K -f 16 -n 5 -w 1 --algo all --inplace both -t double -o max \
+    --json race.json --plot race.svg > out 2> err || die "the race failed"
+grep -q '^# *size *count *type *redop' out || die "the table has no head"
+grep -q 'winner' out || die "there are no winners"
+if command -v gnuplot > gnuplot_path; then
+    grep -q '<svg' race.svg || die "the plot is no SVG"
+else
+    grep -q 'gnuplot is not installed' err || die "nothing says that gnuplot is missing"
+fi
+
+python3 - <<'P' || die "the JSON is not as the documentation has it"
+import json
+race = json.load(open("race.json"))
+keys = {"run", "collective", "bytes", "type", "op", "nranks", "mem", "buffers", "mode", "inplace", "transport", "impl", "variant",
+        "chosen", "samples", "min_us", "median_us", "p99_us", "algbw", "busbw", "predicted_us", "verified"}
+assert set(race) == {"machine", "versions", "commit", "rows"}, set(race)
+assert set(race["machine"]) == {"cpu", "cores", "memory_bytes", "kernel"}
+rows = race["rows"]
+variants = {row["variant"] for row in rows}
+assert {"ring", "recursive_doubling", "binomial"} <= variants, variants
+assert len(rows) == 4 * 2 * len(variants), len(rows)
+for row in rows:
+    assert set(row) == keys, set(row) ^ keys
+    assert row["verified"] is True and row["samples"] == 5 and row["nranks"] == 3, row
+    assert 0 < row["min_us"] <= row["median_us"] <= row["p99_us"], row
+    assert abs(row["busbw"] - row["algbw"] * 4 / 3) < 1e-6 * row["busbw"], row
+    assert abs(row["algbw"] - row["bytes"] / row["median_us"] / 1e3) < 1e-6 * row["algbw"], row
+assert sum(row["chosen"] for row in rows) == 4 * 2, "one variant of each problem is Peal's choice"
+P
+
+"$peal" bench allreduce --threads 2 -b 1K -e 1K -n 3 -t all -o all > out 2> err || die "types and ops"
+grep -q ' int8 *bxor ' out || die "a type and op is missing"
+"$peal" show allreduce ring -n 4 > out 2> err || die "show"
+[ "$(grep -c '^rank' out)" = 4 ] || die "show does not show four ranks"
+"$peal" check --algo ring -n 8 > out 2> err || die "check"
+"$peal" info > out 2> err || die "info"
+grep -q PEAL_ALGO out || die "info has no variables"
+"$peal" help > out 2> err || die "help"

@@ -1,0 +1,137 @@
+/*
+ * peal_comm_create_mpi, under mpirun: what it refuses, that all ranks answer alike, and that the program's own messages, error
+ * handler and attributes are left alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include <peal/mpi.h>
+
+#include "base/arena.h"
+
+static int rank, size;
+
+/* The least and the greatest VALUE of all ranks are one. */
+static void assert_alike(int value)
+{
+    int both[2] = {value, -value}, least[2];
+    MPI_Allreduce(both, least, 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    assert_int_equal(least[0], -least[1]);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    peal_comm *comm = NULL;
+    MPI_Comm half, inter;
+    assert_int_equal(peal_comm_create_mpi(MPI_COMM_NULL, &comm), PEAL_ERR_INVALID);
+    assert_int_equal(peal_comm_create_mpi(MPI_COMM_WORLD, NULL), PEAL_ERR_INVALID);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 0, &inter);
+    assert_int_equal(peal_comm_create_mpi(inter, &comm), PEAL_ERR_INVALID);
+    assert_null(comm);
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+}
+
+static void ranks_are_those_of_mpi(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 3; turn++) {
+        MPI_Comm mpi;
+        peal_comm *comm = NULL;
+        MPI_Comm_split(MPI_COMM_WORLD, turn == 2 ? rank : 0, turn == 0 ? rank : -rank, &mpi);
+        assert_int_equal(peal_comm_create_mpi(mpi, &comm), PEAL_OK);
+        assert_int_equal(peal_comm_size(comm), turn == 2 ? 1 : size);
+        assert_int_equal(peal_comm_rank(comm), turn == 0 ? rank : turn == 1 ? size - 1 - rank : 0);
+        peal_comm_destroy(&comm);
+        MPI_Comm_free(&mpi);
+    }
+}
+
+/* Each allocation of one rank fails once: every rank gets the same answer, and the next attempt is not disturbed. */
+static void one_rank_without_memory(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (long at = 1;; at++, failures++) {
+        peal_comm *comm = NULL;
+        peali_alloc_fail_at(rank == 1 ? at : 0);
+        peal_status status = peal_comm_create_mpi(MPI_COMM_WORLD, &comm);
+        peali_alloc_fail_at(0);
+        assert_alike(status);
+        if (status == PEAL_OK) {
+            peal_comm_destroy(&comm);
+            break;
+        }
+        assert_int_equal(status, PEAL_ERR_MEMORY);
+        assert_null(comm);
+    }
+    assert_true(failures > 0);
+}
+
+static int copies;
+
+static int count_copy(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag)
+{
+    (void)comm, (void)key, (void)extra, (void)in, (void)out;
+    copies++;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+/* A wildcard receive that is posted before, the attributes and the error handler see nothing of it. */
+static void program_is_left_alone(void **state)
+{
+    (void)state;
+    int key, found = 0, in = 0, out = 7;
+    peal_comm *comm = NULL;
+    MPI_Errhandler before, after;
+    MPI_Request wild;
+    MPI_Comm_create_keyval(count_copy, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key, &found);
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
+    MPI_Irecv(&in, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &wild);
+    assert_int_equal(peal_comm_create_mpi(MPI_COMM_WORLD, &comm), PEAL_OK);
+    MPI_Test(&wild, &found, MPI_STATUS_IGNORE);
+    assert_int_equal(found, 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Send(&out, 1, MPI_INT, (rank + 1) % size, 3, MPI_COMM_WORLD);
+    MPI_Wait(&wild, MPI_STATUS_IGNORE);
+    assert_int_equal(in, 7);
+    peal_comm_destroy(&comm);
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &after);
+    assert_true(before == after);
+    MPI_Errhandler_free(&before);
+    MPI_Errhandler_free(&after);
+    assert_int_equal(copies, 0);
+    MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+    MPI_Comm_free_keyval(&key);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refused),
+        cmocka_unit_test(ranks_are_those_of_mpi),
+        cmocka_unit_test(one_rank_without_memory),
+        cmocka_unit_test(program_is_left_alone),
+    };
+    peal_comm *comm = NULL;
+    int early = peal_comm_create_mpi(MPI_COMM_WORLD, &comm);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int failed = cmocka_run_group_tests_name("comm over mpi", tests, NULL, NULL);
+    MPI_Finalize();
+    if (early != PEAL_ERR_INVALID || peal_comm_create_mpi(MPI_COMM_WORLD, &comm) != PEAL_ERR_INVALID) {
+        fprintf(stderr, "a communicator before MPI_Init or after MPI_Finalize: not PEAL_ERR_INVALID\n");
+        return 1;
+    }
+    return failed != 0;
+}

@@ -1,0 +1,391 @@
+/*
+ * What every transport must do: one suite, run by threads over net_loop, and (built with TEST_MPI, under mpirun) over net_mpi.
+ *
+ * A case is a function that each rank runs with two nets of the same ranks. It records what is wrong in its rank, as cmocka's
+ * asserts belong to the main thread.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "net/net.h"
+
+enum { TAG_LAST = (1 << PEALI_NET_TAG_BITS) - 1 };
+static const int64_t patience_ns = 100000000000; /* of any wait: far beyond the slowest run under valgrind */
+
+struct rank {
+    peali_net *net, *second;
+    int rank, n;
+    int bad;
+};
+
+typedef void play(struct rank *me);
+
+static char log_path[] = "peal_test_net_XXXXXX";
+
+#define EXPECT(me, condition) expect((me), (condition), #condition, __LINE__)
+
+static bool expect(struct rank *me, bool holds, const char *text, int line)
+{
+    if (!holds && me->bad++ < 3)
+        fprintf(stderr, "rank %d of %d over %s, line %d: not true: %s\n", me->rank, me->n, me->net->name, line, text);
+    return holds;
+}
+
+static uint32_t mix(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x45d9f3bu;
+    x = (x ^ x >> 16) * 0x45d9f3bu;
+    return x ^ x >> 16;
+}
+
+static void fill(unsigned char *data, size_t bytes, uint32_t seed)
+{
+    uint32_t start = mix(seed);
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (unsigned char)((start + i * 0x9e3779b1u) >> 13);
+}
+
+static bool filled(const unsigned char *data, size_t bytes, uint32_t seed)
+{
+    uint32_t start = mix(seed);
+    for (size_t i = 0; i < bytes; i++)
+        if (data[i] != (unsigned char)((start + i * 0x9e3779b1u) >> 13))
+            return false;
+    return true;
+}
+
+static void *room(size_t bytes)
+{
+    void *p = calloc(bytes ? bytes : 1, 1);
+    if (!p)
+        exit(2);
+    return p;
+}
+
+static void send_to(struct rank *me, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req)
+{
+    EXPECT(me, me->net->send(me->net, peer, tag, data, bytes, req) == PEAL_OK);
+}
+
+static void recv_from(struct rank *me, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    EXPECT(me, me->net->recv(me->net, peer, tag, data, bytes, req) == PEAL_OK);
+}
+
+static peal_status end_of(struct rank *me, peali_net *net, peali_net_req *req)
+{
+    int64_t until = peali_clock_ns() + patience_ns;
+    for (;;) {
+        peal_status status = net->test(net, req);
+        if (status != PEAL_IN_PROGRESS)
+            return status;
+        if (!EXPECT(me, peali_clock_ns() < until) || net->progress(net) != PEAL_OK)
+            return PEAL_ERR_TIMEOUT;
+    }
+}
+
+static void wait_for(struct rank *me, peali_net_req *req)
+{
+    EXPECT(me, end_of(me, me->net, req) == PEAL_OK);
+}
+
+static int above(const struct rank *me, int far)
+{
+    return (me->rank + far) % me->n;
+}
+
+static int below(const struct rank *me, int far)
+{
+    return (me->rank - far + me->n) % me->n;
+}
+
+/* Every rank sends to every rank, itself among them; bytes behind the message stay. */
+static void pairs(struct rank *me)
+{
+    static const size_t sizes[] = {0, 1, 8, 8192, 65536, (1 << 20) + 3};
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        unsigned char *out = room(sizes[s]), *in = room(sizes[s] + 1);
+        for (int far = 0; far < me->n; far++) {
+            peali_net_req give, take;
+            fill(out, sizes[s], (uint32_t)(me->rank * 64 + above(me, far)));
+            in[sizes[s]] = 0xa5;
+            recv_from(me, below(me, far), 7, in, sizes[s], &take);
+            send_to(me, above(me, far), 7, out, sizes[s], &give);
+            wait_for(me, &take);
+            wait_for(me, &give);
+            EXPECT(me, filled(in, sizes[s], (uint32_t)(below(me, far) * 64 + me->rank)));
+            EXPECT(me, in[sizes[s]] == 0xa5);
+        }
+        free(out);
+        free(in);
+    }
+}
+
+/* Sends a message to the rank above, and waits for that of the rank below. */
+static void token(struct rank *me, uint32_t tag)
+{
+    peali_net_req give, take;
+    recv_from(me, below(me, 1), tag, NULL, 0, &take);
+    send_to(me, above(me, 1), tag, NULL, 0, &give);
+    wait_for(me, &take);
+    wait_for(me, &give);
+}
+
+/* The receive is there before its send, then the send before its receive: a token on another tag says so. */
+static void before_and_after(struct rank *me)
+{
+    enum { BYTES = 100000 };
+    unsigned char *out = room(BYTES), *in = room(BYTES);
+    static const size_t sizes[] = {8, BYTES};
+    for (int i = 0; i < 4; i++) {
+        bool send_first = i & 1;
+        size_t bytes = sizes[i / 2];
+        peali_net_req give, take;
+        fill(out, bytes, (uint32_t)(me->rank * 4 + i));
+        if (send_first)
+            send_to(me, above(me, 1), 1, out, bytes, &give);
+        else
+            recv_from(me, below(me, 1), 1, in, bytes, &take);
+        token(me, 2);
+        if (send_first)
+            recv_from(me, below(me, 1), 1, in, bytes, &take);
+        else
+            send_to(me, above(me, 1), 1, out, bytes, &give);
+        wait_for(me, &take);
+        wait_for(me, &give);
+        EXPECT(me, filled(in, bytes, (uint32_t)(below(me, 1) * 4 + i)));
+    }
+    free(out);
+    free(in);
+}
+
+/* Messages are taken in the opposite order of their tags. */
+static void overtaking(struct rank *me)
+{
+    enum { TAGS = 300 };
+    peali_net_req give[TAGS], take;
+    uint32_t out[TAGS], in;
+    for (uint32_t i = 0; i < TAGS; i++) {
+        out[i] = mix((uint32_t)me->rank * TAGS + i);
+        send_to(me, above(me, 1), TAG_LAST - i, &out[i], sizeof(out[i]), &give[i]);
+    }
+    for (uint32_t i = TAGS; i-- > 0;) {
+        recv_from(me, below(me, 1), TAG_LAST - i, &in, sizeof(in), &take);
+        wait_for(me, &take);
+        EXPECT(me, in == mix((uint32_t)below(me, 1) * TAGS + i));
+    }
+    for (int i = 0; i < TAGS; i++)
+        wait_for(me, &give[i]);
+}
+
+/* Messages of one tag keep their order, also where the peer takes none until all were sent. */
+static void fifo(struct rank *me)
+{
+    enum { MESSAGES = 1000 };
+    peali_net_req *give = room(MESSAGES * sizeof(*give)), take;
+    uint32_t *out = room(MESSAGES * sizeof(*out)), in;
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        out[i] = i + 1;
+        send_to(me, above(me, 1), 3, &out[i], sizeof(out[i]), &give[i]);
+    }
+    token(me, 4);
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        recv_from(me, below(me, 1), 3, &in, sizeof(in), &take);
+        wait_for(me, &take);
+        EXPECT(me, in == i + 1);
+    }
+    for (int i = 0; i < MESSAGES; i++)
+        wait_for(me, &give[i]);
+    free(give);
+    free(out);
+}
+
+struct message {
+    int from, to;
+    uint32_t tag;
+    size_t bytes;
+};
+
+/* Message INDEX of a traffic that all ranks know. */
+static struct message message_of(uint32_t index, int n)
+{
+    uint32_t a = mix(index * 2 + 1), b = mix(index * 2 + 2);
+    return (struct message){.from = (int)(a % (uint32_t)n), .to = (int)((a >> 8) % (uint32_t)n), .tag = a >> 29,
+                            .bytes = (b >> 16) % ((size_t)1 << (b % 16))};
+}
+
+/* A window of messages under way, as a rank that sends to itself has two ends of one message in it. */
+enum { WINDOW = 64 };
+struct traffic {
+    peali_net_req req[WINDOW];
+    unsigned char *data[WINDOW];
+    size_t bytes[WINDOW];
+    uint32_t seed[WINDOW]; /* of a receive; 0: a send */
+    uint32_t begun;
+};
+
+static void traffic_end(struct rank *me, struct traffic *t, uint32_t slot)
+{
+    if (!t->data[slot])
+        return;
+    wait_for(me, &t->req[slot]);
+    if (t->seed[slot])
+        EXPECT(me, filled(t->data[slot], t->bytes[slot], t->seed[slot]));
+    free(t->data[slot]);
+    t->data[slot] = NULL;
+}
+
+static void traffic_begin(struct rank *me, struct traffic *t, const struct message *m, uint32_t seed, bool receives)
+{
+    uint32_t slot = t->begun++ % WINDOW;
+    traffic_end(me, t, slot);
+    t->data[slot] = room(m->bytes);
+    t->bytes[slot] = m->bytes;
+    t->seed[slot] = receives ? seed : 0;
+    if (receives) {
+        recv_from(me, m->from, m->tag, t->data[slot], m->bytes, &t->req[slot]);
+        return;
+    }
+    fill(t->data[slot], m->bytes, seed);
+    send_to(me, m->to, m->tag, t->data[slot], m->bytes, &t->req[slot]);
+}
+
+static void random_traffic(struct rank *me)
+{
+    enum { MESSAGES = 2000 };
+    struct traffic *t = room(sizeof(*t));
+    for (uint32_t i = 1; i <= MESSAGES; i++) {
+        struct message m = message_of(i, me->n);
+        if (m.from == me->rank)
+            traffic_begin(me, t, &m, i, false);
+        if (m.to == me->rank)
+            traffic_begin(me, t, &m, i, true);
+    }
+    for (uint32_t slot = 0; slot < WINDOW; slot++)
+        traffic_end(me, t, slot);
+    free(t);
+}
+
+/* The same tag on two communicators of the same ranks. */
+static void apart(struct rank *me)
+{
+    peali_net_req give[2], take[2];
+    int in[2] = {0, 0}, out[2] = {10, 20};
+    peali_net *nets[2] = {me->net, me->second};
+    for (int i = 0; i < 2; i++)
+        EXPECT(me, nets[i]->send(nets[i], above(me, 1), 5, &out[i], sizeof(int), &give[i]) == PEAL_OK);
+    for (int i = 1; i >= 0; i--) {
+        EXPECT(me, nets[i]->recv(nets[i], below(me, 1), 5, &in[i], sizeof(int), &take[i]) == PEAL_OK);
+        EXPECT(me, end_of(me, nets[i], &take[i]) == PEAL_OK);
+        EXPECT(me, end_of(me, nets[i], &give[i]) == PEAL_OK);
+        EXPECT(me, in[i] == out[i]);
+    }
+}
+
+static void flush(struct rank *me)
+{
+    int64_t until = peali_clock_ns() + patience_ns;
+    token(me, 6);
+    peal_status status;
+    do {
+        status = me->net->flush(me->net);
+    } while (status == PEAL_IN_PROGRESS && EXPECT(me, peali_clock_ns() < until));
+    EXPECT(me, status == PEAL_OK);
+}
+
+/* True where one line of the log has all of WORDS. */
+static bool logged(const char *const *words)
+{
+    char line[4096];
+    bool found = false;
+    FILE *log = fopen(log_path, "r");
+    while (log && !found && fgets(line, sizeof(line), log)) {
+        found = true;
+        for (int i = 0; words[i]; i++)
+            found = found && strstr(line, words[i]);
+    }
+    if (log)
+        fclose(log);
+    return found;
+}
+
+/* A message from rank 0 to rank 1 that is longer, then one that is shorter than its receive. */
+static void wrong_length(struct rank *me)
+{
+    static const char *const shorter[] = {" rank 1:", "from rank 0", "tag 8", "has 16 bytes", "receive 24", NULL};
+    static const char *const longer[] = {" rank 1:", "from rank 0", "tag 9", "its receive 8", NULL};
+    unsigned char data[32];
+    peali_net_req req;
+    fill(data, sizeof(data), 1);
+    for (uint32_t tag = 8; tag <= 9; tag++) {
+        if (me->rank == 0) {
+            send_to(me, 1, tag, data, 16, &req);
+            peal_status status = end_of(me, me->net, &req); /* who sends need not learn of it */
+            EXPECT(me, status == PEAL_OK || status == PEAL_ERR_NET);
+        } else if (me->rank == 1) {
+            recv_from(me, 0, tag, data, tag == 8 ? 24 : 8, &req);
+            EXPECT(me, end_of(me, me->net, &req) == PEAL_ERR_NET);
+            EXPECT(me, logged(tag == 8 ? shorter : longer));
+        }
+    }
+}
+
+struct test {
+    const char *name;
+    play *body;
+    int least; /* ranks */
+};
+
+static struct test tests[] = {
+    {"every pair, every size", pairs, 1},
+    {"receives before and after their sends", before_and_after, 1},
+    {"tags overtake", overtaking, 1},
+    {"one tag keeps its order", fifo, 1},
+    {"random traffic", random_traffic, 1},
+    {"communicators are apart", apart, 1},
+    {"flush", flush, 1},
+    {"wrong length", wrong_length, 2},
+};
+enum { TESTS = sizeof(tests) / sizeof(tests[0]) };
+
+#ifdef TEST_MPI
+#include "test_net_mpi.h"
+#else
+#include "test_net_loop.h"
+#endif
+
+/* Each test with every number of ranks that there can be. */
+static void each_size(void **state)
+{
+    const struct test *t = *state;
+    for (int n = t->least; n <= ranks_most(); n++)
+        assert_int_equal(run_ranks(n, t->body), 0);
+}
+
+int main(int argc, char **argv)
+{
+    int file = mkstemp(log_path);
+    if (file < 0)
+        return 2;
+    close(file);
+    setenv("PEAL_LOG_FILE", log_path, 1);
+    setenv("PEAL_TIMEOUT", "1.5", 1);
+    start(&argc, &argv);
+    struct CMUnitTest units[TESTS];
+    for (int i = 0; i < TESTS; i++)
+        units[i] = (struct CMUnitTest){.name = tests[i].name, .test_func = each_size, .initial_state = &tests[i]};
+    int failed = cmocka_run_group_tests_name("net", units, NULL, NULL);
+    failed += cmocka_run_group_tests_name("net, this transport alone", own_tests, NULL, NULL);
+    stop();
+    unlink(log_path);
+    return failed != 0;
+}

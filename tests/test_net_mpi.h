@@ -1,0 +1,88 @@
+/* test_net.c over net_mpi, under mpirun: every process runs the suite, and those beyond N sit a run of N ranks out. */
+#include <limits.h>
+#include <sys/mman.h>
+
+#include "net/net_mpi.h"
+
+static int world_rank, world_size;
+
+static int ranks_most(void)
+{
+    return world_size;
+}
+
+static void start(int *argc, char ***argv)
+{
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+}
+
+static void stop(void)
+{
+    MPI_Finalize();
+}
+
+static peali_net *net_of(int n)
+{
+    MPI_Comm shadow;
+    peali_net *net = NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, world_rank < n ? 0 : MPI_UNDEFINED, world_rank, &shadow);
+    if (world_rank < n && peali_net_mpi_create(shadow, &net) != PEAL_OK)
+        exit(2);
+    return net;
+}
+
+/* Runs BODY on N ranks; all processes answer how many errors there were. */
+static int run_ranks(int n, play *body)
+{
+    struct rank me = {.net = net_of(n), .second = net_of(n), .rank = world_rank, .n = n};
+    int bad = 0;
+    if (me.net)
+        body(&me);
+    MPI_Allreduce(&me.bad, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (me.net) {
+        me.second->destroy(me.second);
+        me.net->destroy(me.net);
+    }
+    return bad;
+}
+
+static const size_t large = (size_t)INT_MAX + 70000;
+
+/* More than an int can count, from memory that is hardly there: only its marks cost a page. */
+static void large_body(struct rank *me)
+{
+    size_t marks[] = {0, 1000003, (size_t)1 << 30, (size_t)INT_MAX - 1, (size_t)INT_MAX + 1, large - 1};
+    unsigned char *data = mmap(NULL, large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    peali_net_req req;
+    if (!EXPECT(me, data != MAP_FAILED))
+        return;
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]) && me->rank == 0; i++)
+        data[marks[i]] = (unsigned char)(i + 1);
+    if (me->rank == 0)
+        send_to(me, 1, 1, data, large, &req);
+    else
+        recv_from(me, 0, 1, data, large, &req);
+    wait_for(me, &req);
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        EXPECT(me, data[marks[i]] == i + 1);
+    EXPECT(me, data[marks[2] + 1] == 0 && data[marks[4] - 1] == 0);
+    munmap(data, large);
+}
+
+static void large_message(void **state)
+{
+    (void)state;
+    long spare = sysconf(_SC_AVPHYS_PAGES) / 1024 * (sysconf(_SC_PAGESIZE) / 1024), least;
+    MPI_Allreduce(&spare, &least, 1, MPI_LONG, MPI_MIN, MPI_COMM_WORLD);
+    if (least < 6000 || world_size < 2) {
+        print_message("skipped: a message of 2 GiB needs 6000 MiB of free memory (%ld here) and 2 ranks\n", least);
+        skip();
+    }
+    assert_int_equal(run_ranks(2, large_body), 0);
+}
+
+static const struct CMUnitTest own_tests[] = {
+    cmocka_unit_test(large_message),
+};

@@ -1,0 +1,315 @@
+/*
+ * Every reduction in every instruction set of this CPU, bit for bit against a scalar reference that shares no code with it.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "exec/reduce.h"
+
+enum { MAX_K = 64, MAX_M = 5, SMALL = 67, MEDIUM = 4093, LARGE = 20011, GUARD_BYTES = 64, GUARD = 0xa5 };
+
+static uint64_t load(const char *at, size_t bytes)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, at, bytes); /* little-endian, as all CPUs that Peal is tested on */
+    return bits;
+}
+
+static __int128 integer_of(peal_type type, uint64_t bits)
+{
+    int unused = 64 - 8 * (int)peal_type_bytes(type);
+    int is_signed = type == PEAL_INT8 || type == PEAL_INT16 || type == PEAL_INT32 || type == PEAL_INT64;
+    return is_signed ? (__int128)((int64_t)(bits << unused) >> unused) : (__int128)(bits << unused >> unused);
+}
+
+static unsigned __int128 integer_ref(peal_op op, __int128 a, __int128 b)
+{
+    switch (op) {
+    case PEAL_SUM: return (unsigned __int128)(a + b);
+    case PEAL_PROD: return (unsigned __int128)a * (unsigned __int128)b;
+    case PEAL_MIN: return (unsigned __int128)(a <= b ? a : b);
+    case PEAL_MAX: return (unsigned __int128)(a >= b ? a : b);
+    case PEAL_LAND: return a && b;
+    case PEAL_LOR: return a || b;
+    case PEAL_LXOR: return !a != !b;
+    case PEAL_BAND: return (unsigned __int128)(a & b);
+    case PEAL_BOR: return (unsigned __int128)(a | b);
+    default: return (unsigned __int128)(a ^ b);
+    }
+}
+
+/* Min and max of floating point; a float is exact as a double, its NaN and its zeros too. */
+static double extreme(peal_op op, double a, double b)
+{
+    if (isnan(a) || isnan(b))
+        return NAN;
+    int a_less = a < b || (a == b && signbit(a));
+    return a_less == (op == PEAL_MIN) ? a : b;
+}
+
+static uint64_t float_ref(peal_op op, uint64_t abits, uint64_t bbits)
+{
+    float a, b;
+    memcpy(&a, &abits, sizeof a);
+    memcpy(&b, &bbits, sizeof b);
+    float r = op == PEAL_SUM ? a + b : op == PEAL_PROD ? a * b : (float)extreme(op, a, b);
+    uint32_t bits;
+    memcpy(&bits, &r, sizeof bits);
+    return isnan(r) ? 0x7fc00000 : bits;
+}
+
+static uint64_t double_ref(peal_op op, uint64_t abits, uint64_t bbits)
+{
+    double a, b;
+    memcpy(&a, &abits, sizeof a);
+    memcpy(&b, &bbits, sizeof b);
+    double r = op == PEAL_SUM ? a + b : op == PEAL_PROD ? a * b : extreme(op, a, b);
+    uint64_t bits;
+    memcpy(&bits, &r, sizeof bits);
+    return isnan(r) ? 0x7ff8000000000000 : bits;
+}
+
+static uint64_t ref(peal_type type, peal_op op, uint64_t a, uint64_t b)
+{
+    if (type == PEAL_FLOAT)
+        return float_ref(op, a, b);
+    if (type == PEAL_DOUBLE)
+        return double_ref(op, a, b);
+    return (uint64_t)integer_ref(op, integer_of(type, a), integer_of(type, b));
+}
+
+static const uint32_t odd_floats[] = {
+    0x00000000, 0x80000000, 0x3f800000, 0xbf800000, 0x3f800001, 0x00000001, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff,
+    0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7fc12345, 0xffc54321, 0x7f800001, 0xff812345, 0x4b7fffff,
+};
+static const uint64_t odd_doubles[] = {
+    0x0000000000000000, 0x8000000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x3ff0000000000001, 0x0000000000000001,
+    0x8000000000000001, 0x000fffffffffffff, 0x0010000000000000, 0x7fefffffffffffff, 0xffefffffffffffff, 0x7ff0000000000000,
+    0xfff0000000000000, 0x7ff8000000000000, 0xfff8000000000000, 0x7ff8000012345678, 0xfff8123400000000, 0x7ff0000000000001,
+    0xfff0123400000000, 0x433fffffffffffff,
+};
+static const uint64_t odd_integers[] = {
+    0, 1, 2, 3, 0x7f, 0x80, 0x81, 0xff, 0x7fff, 0x8000, 0x8001, 0xffff, 0x7fffffff, 0x80000000, 0x80000001, 0xffffffff,
+    0x7fffffffffffffff, 0x8000000000000000, 0x8000000000000001, 0xffffffffffffffff,
+};
+enum { ODD = 20 };
+_Static_assert(sizeof odd_floats / 4 == ODD && sizeof odd_doubles / 8 == ODD && sizeof odd_integers / 8 == ODD, "equally many");
+
+static uint64_t odd(peal_type type, unsigned i)
+{
+    return type == PEAL_FLOAT ? odd_floats[i % ODD] : type == PEAL_DOUBLE ? odd_doubles[i % ODD] : odd_integers[i % ODD];
+}
+
+static uint64_t next_random(void)
+{
+    static uint64_t state = 88172645463325252; /* xorshift64, G. Marsaglia 2003 */
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+/* Odd values and zeros in some places only: everywhere, they would make each long sum a NaN and each long product 0. */
+static uint64_t draw(peal_type type, size_t i)
+{
+    uint64_t r = next_random() >> 8;
+    float f = (float)(int)(r % 20001 - 10000) / 7000;
+    double d = (double)f / 3;
+    uint64_t bits = 0;
+    if (i % 8 == 0)
+        return odd(type, (unsigned)r);
+    if (type == PEAL_FLOAT)
+        memcpy(&bits, &f, sizeof f);
+    else if (type == PEAL_DOUBLE)
+        memcpy(&bits, &d, sizeof d);
+    else
+        bits = i % 8 > 1 ? r << 7 | 1 : r % 3;
+    return bits;
+}
+
+/* Sources at every offset that their type allows, what is to come out, and destinations between guards. */
+struct world {
+    peal_type type;
+    peal_op op;
+    peali_isa isa;
+    size_t bytes;
+    char *src_buf[MAX_K], *dst_buf[MAX_M], *want, *saved;
+    char *src[MAX_K], *dst[MAX_M];
+};
+
+static void world_open(struct world *w)
+{
+    size_t room = LARGE * sizeof(uint64_t) + 2 * GUARD_BYTES;
+    for (int i = 0; i < MAX_K; i++)
+        w->src_buf[i] = malloc(room);
+    for (int i = 0; i < MAX_M; i++)
+        w->dst_buf[i] = malloc(room);
+    w->want = malloc(room);
+    w->saved = malloc(room);
+}
+
+static void world_close(struct world *w)
+{
+    for (int i = 0; i < MAX_K; i++)
+        free(w->src_buf[i]);
+    for (int i = 0; i < MAX_M; i++)
+        free(w->dst_buf[i]);
+    free(w->want);
+    free(w->saved);
+}
+
+static void place(struct world *w, int nsrc)
+{
+    for (int i = 0; i < nsrc; i++)
+        w->src[i] = w->src_buf[i] + (next_random() >> 20) % (GUARD_BYTES / w->bytes) * w->bytes;
+    for (int i = 0; i < MAX_M; i++)
+        w->dst[i] = w->dst_buf[i] + (1 + (next_random() >> 20) % (GUARD_BYTES / w->bytes)) * w->bytes;
+}
+
+static void fill(struct world *w, int nsrc, size_t count)
+{
+    for (size_t e = 0; e < count; e++) {
+        uint64_t total = 0;
+        for (int i = 0; i < nsrc; i++) {
+            uint64_t bits = draw(w->type, e);
+            memcpy(w->src[i] + e * w->bytes, &bits, w->bytes);
+            total = i ? ref(w->type, w->op, total, load(w->src[i] + e * w->bytes, w->bytes)) : bits;
+        }
+        memcpy(w->want + e * w->bytes, &total, w->bytes);
+    }
+}
+
+/* One call with destination D laid on source ALIAS (-1: on none), which is restored afterwards. */
+static void call(struct world *w, int nsrc, int ndst, size_t count, int alias)
+{
+    peali_reduce_fn reduce = peali_reduce_find_isa(w->type, w->op, w->isa);
+    void *dst[MAX_M];
+    int laid = alias < 0 ? -1 : (int)(count % (size_t)ndst);
+    for (int i = 0; i < ndst; i++) {
+        dst[i] = i == laid ? w->src[alias] : w->dst[i];
+        memset(w->dst[i] - w->bytes, GUARD, (count + 2) * w->bytes);
+    }
+    if (alias >= 0)
+        memcpy(w->saved, w->src[alias], count * w->bytes);
+    reduce(dst, ndst, (const void *const *)w->src, nsrc, count);
+    for (int i = 0; i < ndst; i++) {
+        assert_memory_equal(dst[i], w->want, count * w->bytes);
+        for (size_t b = 0; b < w->bytes; b++) {
+            assert_int_equal((unsigned char)w->dst[i][-1 - (ptrdiff_t)b], GUARD);
+            assert_int_equal((unsigned char)w->dst[i][count * w->bytes + b], GUARD);
+        }
+    }
+    if (alias >= 0)
+        memcpy(w->src[alias], w->saved, count * w->bytes);
+}
+
+/* Calls F for every pair of type and op that exists. */
+static void every_pair(void **state, void (*f)(struct world *w))
+{
+    struct world w = {.isa = (peali_isa)(intptr_t)*state};
+    if (!peali_reduce_find_isa(PEAL_FLOAT, PEAL_SUM, w.isa)) {
+        print_message("skipped: this CPU has no instruction set %d of reduce.h\n", (int)w.isa);
+        skip();
+    }
+    world_open(&w);
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++)
+        for (int op = 0; op < PEAL_OP_COUNT; op++)
+            if (peal_op_takes((peal_op)op, (peal_type)type)) {
+                w.type = (peal_type)type;
+                w.op = (peal_op)op;
+                w.bytes = peal_type_bytes(w.type);
+                f(&w);
+            }
+    world_close(&w);
+}
+
+static void shapes(struct world *w)
+{
+    static const int nsrcs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, MAX_K};
+    for (size_t i = 0; i < sizeof nsrcs / sizeof nsrcs[0]; i++) {
+        int nsrc = nsrcs[i];
+        place(w, nsrc);
+        fill(w, nsrc, MEDIUM);
+        for (int count = 0; count <= SMALL; count++)
+            call(w, nsrc, 1 + count % MAX_M, (size_t)count, count % 3 ? count % nsrc : -1);
+        for (int ndst = 1; ndst <= MAX_M; ndst++) {
+            call(w, nsrc, ndst, MEDIUM, -1);
+            call(w, nsrc, ndst, MEDIUM, 0);
+            call(w, nsrc, ndst, MEDIUM, nsrc - 1);
+        }
+    }
+}
+
+static void test_shapes(void **state)
+{
+    every_pair(state, shapes);
+}
+
+static void large(struct world *w)
+{
+    place(w, 5);
+    fill(w, 2, LARGE);
+    call(w, 2, 1, LARGE, -1);
+    call(w, 2, 1, LARGE, 0);
+    call(w, 2, 2, LARGE, 1);
+    fill(w, 5, LARGE);
+    call(w, 5, 3, LARGE, 4);
+}
+
+static void test_large(void **state)
+{
+    every_pair(state, large);
+}
+
+/* Each odd value with each other, at two places of a vector: odd values must not be told by their lane. */
+static void odd_values(struct world *w)
+{
+    for (int shift = 0; shift < 2; shift++) {
+        place(w, 2);
+        for (unsigned e = 0; e < ODD * ODD; e++) {
+            uint64_t a = odd(w->type, e / ODD), b = odd(w->type, e % ODD + (unsigned)shift);
+            memcpy(w->src[0] + e * w->bytes, &a, w->bytes);
+            memcpy(w->src[1] + e * w->bytes, &b, w->bytes);
+            uint64_t r = ref(w->type, w->op, load(w->src[0] + e * w->bytes, w->bytes), load(w->src[1] + e * w->bytes, w->bytes));
+            memcpy(w->want + e * w->bytes, &r, w->bytes);
+        }
+        call(w, 2, 1, ODD * ODD, -1);
+    }
+}
+
+static void test_odd_values(void **state)
+{
+    every_pair(state, odd_values);
+}
+
+static void test_find(void **state)
+{
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++)
+        for (int op = 0; op < PEAL_OP_COUNT; op++) {
+            int takes = peal_op_takes((peal_op)op, (peal_type)type);
+            assert_int_equal(takes, peali_reduce_find((peal_type)type, (peal_op)op) != NULL);
+            assert_int_equal(takes, peali_reduce_find_isa((peal_type)type, (peal_op)op, PEALI_ISA_PLAIN) != NULL);
+        }
+    assert_null(peali_reduce_find_isa(PEAL_FLOAT, PEAL_SUM, PEALI_ISA_COUNT));
+}
+
+#define IN_ISA(test, isa) {#test " " #isa, test, NULL, NULL, (void *)(intptr_t)PEALI_ISA_##isa}
+#define IN_ALL(test) IN_ISA(test, PLAIN), IN_ISA(test, AVX2), IN_ISA(test, AVX512)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_find),
+        IN_ALL(test_odd_values),
+        IN_ALL(test_shapes),
+        IN_ALL(test_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+/* The whole way of a call over threads: right sums for every algorithm, the same bits on all ranks, no allocation after planning. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "sched/sched.h"
+#include "team.h"
+
+enum { MOST = 8, ROOM = 40000 };
+
+typedef struct scene {
+    int n;
+    const peal_algo *algo;
+    peal_type type;
+    size_t count;
+    int in_place;
+    int wrong[MOST];
+    unsigned char *out[MOST];
+} scene;
+
+static int64_t share(int rank, size_t i)
+{
+    return (int64_t)(i * 31 + (size_t)rank * 17) % 23 - 11;
+}
+
+static void fill(const scene *s, int rank, void *buf)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->type == PEAL_INT32)
+            ((int32_t *)buf)[i] = (int32_t)share(rank, i);
+        else
+            ((double *)buf)[i] = (double)share(rank, i) * 0.1; /* not exact: order shows in the bits */
+}
+
+static int right(const scene *s, const void *buf)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        int64_t want = 0;
+        for (int r = 0; r < s->n; r++)
+            want += share(r, i);
+        double got = s->type == PEAL_INT32 ? (double)((const int32_t *)buf)[i] : ((const double *)buf)[i] * 10;
+        if (got - (double)want > 1e-9 || (double)want - got > 1e-9)
+            return 0;
+    }
+    return 1;
+}
+
+static void sum(peal_comm *comm, int rank, void *ctx)
+{
+    scene *s = ctx;
+    size_t bytes = s->count * peal_type_bytes(s->type);
+    unsigned char *in = malloc(bytes + 1), *out = s->out[rank];
+    fill(s, rank, s->in_place ? out : in);
+    s->wrong[rank] = peal_comm_force(comm, PEAL_ALLREDUCE, s->algo->name) != PEAL_OK ||
+                     peal_allreduce(s->in_place ? out : in, out, s->count, s->type, PEAL_SUM, comm, NULL) != PEAL_OK ||
+                     !right(s, out);
+    free(in);
+}
+
+static void play(scene *s)
+{
+    size_t bytes = s->count * peal_type_bytes(s->type);
+    for (int r = 0; r < s->n; r++)
+        s->out[r] = malloc(bytes + 1);
+    assert_int_equal(team_run((unsigned)s->n, sum, s), PEAL_OK);
+    for (int r = 0; r < s->n; r++) {
+        if (s->wrong[r])
+            fail_msg("%s, %d ranks, count %zu, rank %d is wrong", s->algo->name, s->n, s->count, r);
+        assert_memory_equal(s->out[r], s->out[0], bytes);
+    }
+    for (int r = 0; r < s->n; r++)
+        free(s->out[r]);
+}
+
+static void test_sums(void **state)
+{
+    static const size_t counts[] = {1, 2, 3, 7, 64, 1000, ROOM};
+    for (const peal_algo *const *a = peali_algos; *a; a++)
+        for (int n = 1; n <= MOST; n++)
+            for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+                for (int variant = 0; variant < 4; variant++) {
+                    scene s = {.n = n, .algo = *a, .count = counts[c], .in_place = variant & 1};
+                    s.type = variant & 2 ? PEAL_DOUBLE : PEAL_INT32;
+                    peal_problem problem = {.kind = (*a)->kind, .nranks = n, .nnodes = 1};
+                    if ((*a)->kind == PEAL_ALLREDUCE && peali_algo_fits(*a, &problem))
+                        play(&s);
+                }
+}
+
+/* Many calls of many sizes in a row, without a barrier, so that ranks run ahead of each other. */
+static void calls_in_a_row(peal_comm *comm, int rank, void *ctx)
+{
+    scene *s = ctx;
+    static const size_t counts[] = {5, 3000, 1, 40000, 17};
+    double *buf = malloc(40000 * sizeof *buf);
+    for (int k = 0; k < 200; k++) {
+        scene now = *s;
+        now.count = counts[k % 5];
+        fill(&now, rank, buf);
+        if (peal_allreduce(buf, buf, now.count, PEAL_DOUBLE, PEAL_SUM, comm, NULL) != PEAL_OK || !right(&now, buf))
+            s->wrong[rank]++;
+    }
+    free(buf);
+}
+
+static void test_calls_in_a_row(void **state)
+{
+    scene s = {.n = 5, .type = PEAL_DOUBLE};
+    assert_int_equal(team_run((unsigned)s.n, calls_in_a_row, &s), PEAL_OK);
+    for (int r = 0; r < s.n; r++)
+        assert_int_equal(s.wrong[r], 0);
+}
+
+static void plan_then_count(peal_comm *comm, int rank, void *ctx)
+{
+    long *allocated = ctx;
+    double buf[3][512] = {{0}};
+    for (int k = 0; k < 30; k++) {
+        long before = peali_alloc_count();
+        if (peal_allreduce(buf[k % 3], buf[k % 3], 64u << k % 3, PEAL_DOUBLE, PEAL_SUM, comm, NULL) != PEAL_OK)
+            *allocated = -1;
+        if (k >= 15 && rank == 0)
+            *allocated += peali_alloc_count() - before;
+    }
+}
+
+static void test_no_allocation_after_planning(void **state)
+{
+    long allocated = 0;
+    assert_int_equal(team_run(3, plan_then_count, &allocated), PEAL_OK);
+    assert_int_equal(allocated, 0);
+}
+
+static void refusals(peal_comm *comm, int rank, void *ctx)
+{
+    peal_status *got = ctx;
+    float a[8] = {0}, b[8] = {0};
+    if (rank > 0)
+        return;
+    got[0] = peal_allreduce(a, b, 8, (peal_type)99, PEAL_SUM, comm, NULL);
+    got[1] = peal_allreduce(a, b, 8, PEAL_FLOAT, (peal_op)-1, comm, NULL);
+    got[2] = peal_allreduce(a, b, 8, PEAL_FLOAT, PEAL_BAND, comm, NULL);
+    got[3] = peal_allreduce(NULL, b, 8, PEAL_FLOAT, PEAL_SUM, comm, NULL);
+    got[4] = peal_allreduce(a, a + 2, 4, PEAL_FLOAT, PEAL_SUM, comm, NULL);
+    got[5] = peal_allreduce(a, b, SIZE_MAX / 2, PEAL_FLOAT, PEAL_SUM, comm, NULL);
+    got[6] = peal_comm_force(comm, PEAL_ALLREDUCE, "wring");
+    got[7] = peal_allreduce(a, b, 8, PEAL_FLOAT, PEAL_SUM, comm, a) == PEAL_ERR_UNSUPPORTED ? PEAL_ERR_INVALID : PEAL_OK;
+    got[8] = peal_allreduce(a, b, 8, PEAL_FLOAT, PEAL_SUM, NULL, NULL);
+}
+
+static void test_bad_arguments_are_refused(void **state)
+{
+    peal_status got[9] = {PEAL_OK};
+    assert_int_equal(team_run(2, refusals, got), PEAL_OK);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(got[i], PEAL_ERR_INVALID);
+}
+
+static void *abort_soon(void *comm)
+{
+    struct timespec ms = {0, 50 * 1000 * 1000};
+    nanosleep(&ms, NULL);
+    peal_comm_abort(comm);
+    return NULL;
+}
+
+static void wait_alone(peal_comm *comm, int rank, void *ctx)
+{
+    int *x = ctx;
+    pthread_t other;
+    if (rank > 0)
+        return;
+    if (pthread_create(&other, NULL, abort_soon, comm) != 0)
+        abort();
+    x[0] = peal_allreduce(&x[2], &x[3], 1, PEAL_INT32, PEAL_SUM, comm, NULL);
+    x[1] = peal_allreduce(&x[2], &x[3], 1, PEAL_INT32, PEAL_SUM, comm, NULL);
+    pthread_join(other, NULL);
+}
+
+static void test_abort_ends_a_wait(void **state)
+{
+    int x[4] = {0};
+    assert_int_equal(team_run(2, wait_alone, x), PEAL_OK);
+    assert_int_equal(x[0], PEAL_ERR_ABORTED);
+    assert_int_equal(x[1], PEAL_ERR_ABORTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_calls_in_a_row),
+        cmocka_unit_test(test_no_allocation_after_planning),
+        cmocka_unit_test(test_bad_arguments_are_refused),
+        cmocka_unit_test(test_abort_ends_a_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
