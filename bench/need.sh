@@ -11,7 +11,8 @@ missing() {
 install() {
     log=$(mktemp) || return 1
     export DEBIAN_FRONTEND=noninteractive
-    if { [ -n "$updated" ] || apt-get update; } > "$log" 2>&1 && apt-get install -y --no-install-recommends "$@" >> "$log" 2>&1; then
+    if { [ -n "$updated" ] || apt-get update; } > "$log" 2>&1 &&
+        apt-get install -y --no-install-recommends "$@" >> "$log" 2>&1; then
         updated=yes
         rm -f "$log"
         return 0

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 enum { PERIOD = 251, REPEAT = 16 };
 
 static uint32_t mix(uint32_t rank, uint32_t k)
@@ -146,14 +149,5 @@ size_t peali_pattern_wrong(const peali_pattern *pattern, long call, const void *
 
 double peali_pattern_hash(const void *buffer, size_t bytes)
 {
-    const unsigned char *p = buffer;
-    uint64_t h = 0xcbf29ce484222325u, word;
-    for (; bytes >= sizeof word; p += sizeof word, bytes -= sizeof word) {
-        memcpy(&word, p, sizeof word);
-        h = (h ^ word) * 0x9e3779b97f4a7c15u;
-        h ^= h >> 29;
-    }
-    for (; bytes; p++, bytes--)
-        h = (h ^ *p) * 0x100000001b3u;
-    return (double)(h >> 12);
+    return (double)(XXH3_64bits(buffer, bytes) >> 12);
 }

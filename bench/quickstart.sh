@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/.." || exit 1
 . bench/need.sh
 set -e
-need gcc libc6-dev meson ninja-build pkg-config libopenmpi-dev openmpi-bin libcjson-dev libcmocka-dev libhwloc-dev
+need gcc libc6-dev meson ninja-build pkg-config libopenmpi-dev openmpi-bin libcjson-dev libcmocka-dev libhwloc-dev libxxhash-dev
 like gnuplot-nox lammps
 
 ranks=4
@@ -23,7 +23,7 @@ say "an MPI program, unmodified, on Peal's schedules (bench/examples/mpi_only.c)
 mpirun $flags -n $ranks $interposed build/bench/example_mpi_only
 if command -v lmp > /dev/null; then
     say "Debian's LAMMPS, unmodified, on Peal's schedules (a Lennard-Jones melt)"
-    mpirun $flags -n $ranks $interposed lmp -in bench/examples/melt.lammps -log none
+    mpirun $flags -n $ranks $interposed lmp -in tests/programs/lj.lmp -log none
 fi
 
 say "the race: $ranks ranks, every algorithm and the MPI's own"

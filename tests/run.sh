@@ -3,7 +3,8 @@
 # Ends on one line: N passed, N failed, N skipped. Exit 1 where anything failed, 2 where packages are missing.
 cd "$(dirname "$0")/.." || exit 1
 . bench/need.sh
-need gcc libc6-dev python3 meson ninja-build pkg-config libopenmpi-dev openmpi-bin libcjson-dev libcmocka-dev libhwloc-dev
+need gcc libc6-dev python3 meson ninja-build pkg-config libopenmpi-dev openmpi-bin libcjson-dev libcmocka-dev libhwloc-dev \
+    libxxhash-dev
 like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py python3-numpy
 
 logs=$(mktemp) || exit 1

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -198,8 +199,9 @@ static void config_defaults(void **state)
 static int print_config(void)
 {
     const peali_config *c = peali_config_get();
-    fprintf(stderr, "%d %x %s %s %lld %lld %d", c->log_level, c->log_subsys, c->log_file ? c->log_file : "-", c->algo ? c->algo : "-",
-            (long long)c->slice_bytes, (long long)c->timeout_ns, c->interpose);
+    const char *file = c->log_file ? c->log_file : "-", *algo = c->algo ? c->algo : "-";
+    fprintf(stderr, "%d %x %s %s %lld %lld %d", c->log_level, c->log_subsys, file, algo, (long long)c->slice_bytes,
+            (long long)c->timeout_ns, c->interpose);
     return 0;
 }
 
@@ -228,8 +230,8 @@ static void config_wrong_values(void **state)
     const char *const wrong[] = {"PEAL_LOG=loud", "PEAL_LOG=warning", "PEAL_LOG_SUBSYS=net,", "PEAL_LOG_SUBSYS=net,nets",
                                  "PEAL_LOG_SUBSYS=,", "PEAL_SLICE=0", "PEAL_SLICE=-1", "PEAL_SLICE=4kb", "PEAL_SLICE=k",
                                  "PEAL_SLICE=1025g", "PEAL_SLICE=99999999999999999999", "PEAL_TIMEOUT=-1", "PEAL_TIMEOUT=1,5",
-                                 "PEAL_TIMEOUT=ten", "PEAL_TIMEOUT=5s", "PEAL_TIMEOUT=1000000001", "PEAL_TIMEOUT=.", "PEAL_INTERPOSE=2",
-                                 "PEAL_INTERPOSE=yes", "PEAL_INTERPOSE=10", path, algo};
+                                 "PEAL_TIMEOUT=ten", "PEAL_TIMEOUT=5s", "PEAL_TIMEOUT=1000000001", "PEAL_TIMEOUT=.",
+                                 "PEAL_INTERPOSE=2", "PEAL_INTERPOSE=yes", "PEAL_INTERPOSE=10", path, algo};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(in_child(check_twice, SETTINGS(wrong[i])), -PEAL_ERR_CONFIG);
         assert_int_equal(lines(said), 1);
@@ -313,7 +315,7 @@ static void log_long_line(void **state)
     assert_in_range(strlen(said), 2000, 2100);
 }
 
-static char folder[] = "peal_test_base_XXXXXX";
+static char folder[64];
 
 static int log_to_file(void)
 {
@@ -333,7 +335,8 @@ static void log_file(void **state)
 {
     (void)state;
     char setting[200], command[200];
-    assert_non_null(mkdtemp(folder));
+    snprintf(folder, sizeof(folder), "test_base.%ld", (long)getpid());
+    assert_int_equal(mkdir(folder, 0755), 0);
     snprintf(setting, sizeof(setting), "PEAL_LOG_FILE=%s/%%h.%%p.%%r.%%q", folder);
     assert_int_equal(in_child(log_to_file, SETTINGS(setting, "OMPI_COMM_WORLD_RANK=2")), 1);
     assert_string_equal(said, "");

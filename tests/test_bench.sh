@@ -1,5 +1,5 @@
 # `peal` from outside, with ranks that are threads: what it prints, writes and refuses. $1: the command.
-peal=$1
+peal=$(realpath "$1") || exit 1
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

@@ -1,5 +1,5 @@
 # `peal bench` with ranks that are MPI processes, beside the MPI's own. $1: the command; then mpirun and its flags.
-peal=$1
+peal=$(realpath "$1") || exit 1
 shift
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -335,8 +335,9 @@ static const sample samples[] = {
     {"two_lanes", PEAL_BROADCAST, 2, 0, two_lanes, {2, 1, 2, 0}, NULL, 0},
 
     {"twice", PEAL_ALLREDUCE, 2, 0, twice, {1, 1, 1, 1},
-     "allreduce twice, n 2, rank 0, operation 4 (reduce OUT block 0 from tmp 0): sums block 0 with the share of rank 1 on both sides", 0},
-    {"share_lost", PEAL_ALLREDUCE, 2, 0, share_lost, {1, 1, 1, 1}, "rank 1: ends with block 0 of OUT lacking the share of rank 0", 0},
+     "allreduce twice, n 2, rank 0, operation 4 (reduce OUT block 0 from tmp 0): sums block 0 with the share of rank 1 on both", 0},
+    {"share_lost", PEAL_ALLREDUCE, 2, 0, share_lost, {1, 1, 1, 1},
+     "rank 1: ends with block 0 of OUT lacking the share of rank 0", 0},
     {"unwritten_out", PEAL_ALLREDUCE, 2, 0, unwritten_out, {1, 1, 1, 1},
      "rank 0, operation 0 (send OUT block 0 to rank 1 lane 0): reads block 0 of OUT, which nothing wrote", 0},
     {"unwritten_slot", PEAL_ALLREDUCE, 2, 0, unwritten_slot, {1, 1, 1, 2},
@@ -344,14 +345,14 @@ static const sample samples[] = {
     {"slot_of_another_block", PEAL_ALLREDUCE, 2, 0, slot_of_another_block, {2, 1, 1, 1},
      "rank 1, operation 3 (reduce OUT block 1 from tmp 0): reads tmp 0, which holds block 0", 0},
     {"out_not_written", PEAL_ALLREDUCE, 2, 0, out_not_written, {2, 0, 0, 0}, "rank 0: ends with block 0 of OUT lacking", 0},
-    {"out_not_written", PEAL_BROADCAST, 2, 0, out_not_written, {2, 0, 0, 0}, "rank 1, operation 0 (copy OUT block 1 from IN): reads "
-     "block 1 of IN, which this rank is not given", 0},
-    {"root_copies_not", PEAL_BROADCAST, 2, 1, root_copies_not, {1, 1, 1, 0}, "root 1, rank 1: ends with block 0 of OUT not written", 0},
+    {"out_not_written", PEAL_BROADCAST, 2, 0, out_not_written, {2, 0, 0, 0},
+     "rank 1, operation 0 (copy OUT block 1 from IN): reads block 1 of IN, which this rank is not given", 0},
+    {"root_copies_not", PEAL_BROADCAST, 2, 1, root_copies_not, {1, 1, 1, 0},
+     "root 1, rank 1: ends with block 0 of OUT not written", 0},
     {"foreign_in", PEAL_ALLGATHER, 3, 0, foreign_in, {3, 0, 0, 0},
      "rank 0, operation 0 (copy OUT blocks 0..2 from IN): reads block 1 of IN, which this rank is not given", 0},
     {"foreign_out", PEAL_REDUCE, 2, 1, foreign_out, {1, 1, 1, 1},
-     "reduce foreign_out, n 2, root 1, rank 0, operation 0 (copy OUT block 0 from IN): writes blocks of OUT that the user does not give",
-     0},
+     "reduce foreign_out, n 2, root 1, rank 0, operation 0 (copy OUT block 0 from IN): writes blocks of OUT that the user", 0},
     {"in_after_out", PEAL_ALLREDUCE, 2, 0, in_after_out, {1, 1, 1, 1},
      "rank 1, operation 1 (send IN block 0 to rank 0 lane 0): sends another block 0 if IN is OUT", 0},
     {"in_added_late", PEAL_ALLREDUCE, 2, 0, in_added_late, {1, 1, 1, 2},
@@ -368,8 +369,8 @@ static const sample samples[] = {
      "rank 0, operation 2 (recv tmp 0 block 0 from rank 1 lane 0): there is no send for it", 0},
 
     {"receive_first", PEAL_ALLREDUCE, 3, 0, receive_first, {1, 1, 1, 1},
-     "(recv tmp 0 block 0 from rank 2 lane 0): deadlock: waits for rank 2, which in operation 1 (recv tmp 0 block 0 from rank 1 lane 0) "
-     "waits for rank 1, which in operation 1 (recv tmp 0 block 0 from rank 0 lane 0) waits for this rank", 0},
+     "(recv tmp 0 block 0 from rank 2 lane 0): deadlock: waits for rank 2, which in operation 1 (recv tmp 0 block 0 from rank 1 "
+     "lane 0) waits for rank 1, which in operation 1 (recv tmp 0 block 0 from rank 0 lane 0) waits for this rank", 0},
     {"overwrite_early", PEAL_ALLREDUCE, 2, 0, overwrite_early, {1, 1, 1, 0},
      "rank 0, operation 2 (recv OUT block 0 from rank 1 lane 0): deadlock: waits for rank 1, which in operation 2", 0},
 
@@ -380,7 +381,7 @@ static const sample samples[] = {
 
     {"swap", PEAL_ALLREDUCE, 2, 0, swap_two, {2, 1, 1, 1}, "the bill says 2 blocks, the schedule has 1", 0},
     {"swap", PEAL_ALLREDUCE, 2, 0, swap_two, {1, 2, 1, 1}, "the bill says 2 rounds, the schedules take 1", 0},
-    {"spread", PEAL_BROADCAST, 5, 3, spread, {1, 1, 5, 0}, "rank 3: the bill says that no rank sends more than 5 blocks", 0},
+    {"spread", PEAL_BROADCAST, 5, 3, spread, {1, 1, 5, 0}, "rank 3: the bill says 5 blocks sent, this rank sends most, 4", 0},
     {"swap", PEAL_ALLREDUCE, 2, 0, swap_two, {1, 1, 1, 0}, "rank 0: the bill says 0 slots, this rank uses most, 1", 0},
 
     {"undivided", PEAL_ALLGATHER, 2, 0, undivided, {3, 0, 0, 0}, "3 blocks cannot be divided among 2 ranks", 0},
@@ -409,7 +410,8 @@ static void test_samples(void **state)
         peal_status status = check_sample(t, &report);
         if (status == (t->why ? PEAL_ERR_INVALID : PEAL_OK) && (!t->why || strstr(report.why, t->why)))
             continue;
-        print_error("sample %zu (%s): status %d, said \"%s\", expected \"%s\"\n", i, t->name, status, report.why, t->why ? t->why : "");
+        print_error("sample %zu (%s): status %d, said \"%s\", expected \"%s\"\n", i, t->name, status, report.why,
+                    t->why ? t->why : "");
         wrong++;
     }
     assert_int_equal(wrong, 0);
@@ -454,7 +456,8 @@ static void test_races(void **state)
     make(&b, &samples[0]); /* copy, send, recv, reduce */
     peali_order *o = &b.order[1];
     memset(o->start, 0, 5 * sizeof *o->start);
-    expect(&b, "rank 1, operation 1 (send OUT block 0 to rank 0 lane 0): races with operation 0 (copy OUT block 0 from IN): reads OUT");
+    expect(&b, "rank 1, operation 1 (send OUT block 0 to rank 0 lane 0): races with operation 0 (copy OUT block 0 from IN): "
+               "reads OUT");
 
     make(&b, &samples[0]);
     o = &b.order[0];

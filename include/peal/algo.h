@@ -43,6 +43,7 @@ typedef struct peal_range {
 } peal_range;
 
 enum { PEAL_BUF_IN = 0, PEAL_BUF_OUT = 1, PEAL_BUF_TMP = 2 }; /* slot i of scratch is PEAL_BUF_TMP + i */
+enum { PEAL_SLOTS = 16383 };                                 /* as many as peali_op's 16-bit buffers can name */
 
 static inline peal_range peal_in(int part, int parts)
 {
@@ -56,7 +57,7 @@ static inline peal_range peal_out(int part, int parts)
     return r;
 }
 
-/* Scratch slot SLOT (0, 1, ...), which holds the elements of part PART and counts as one piece. */
+/* Scratch slot SLOT (0 to PEAL_SLOTS-1), which holds the elements of part PART and counts as one piece. */
 static inline peal_range peal_tmp(int slot, int part)
 {
     peal_range r = {PEAL_BUF_TMP + slot, part, 1};
@@ -82,6 +83,15 @@ static inline int peal_log2_ceil(int n)
 {
     int l = 0;
     while ((int64_t)1 << l < n)
+        l++;
+    return l;
+}
+
+/* The greatest L with 2^L <= N. */
+static inline int peal_log2_floor(int n)
+{
+    int l = 0;
+    while (n >>= 1)
         l++;
     return l;
 }
@@ -120,7 +130,8 @@ typedef struct peal_algo {
 /*
  * Composition: runs ALGO, as rank RANK of the NRANKS ranks RANKS (in the caller's numbering; NULL: all), on parts PART to
  * PART+PARTS-1 of the caller, without wrapping. Its IN is the caller's buffer IN (PEAL_BUF_*); its scratch slots count from SLOT
- * and its lanes from LANE of the caller. Source: ARCHITECTURE, "Composition".
+ * and its lanes from LANE of the caller. Where GRAIN is above 0, its parts begin at multiples of GRAIN of the caller's parts.
+ * Source: ARCHITECTURE, "Composition".
  */
 typedef struct peal_call {
     const peal_algo *algo;
@@ -130,8 +141,40 @@ typedef struct peal_call {
     int part, parts;
     int in;
     int slot, lane;
+    int grain; /* divides PARTS */
 } peal_call;
 PEAL_PUBLIC void peal_run(peal_sched *s, const peal_call *call);
+
+/*
+ * Allreduce in levels, of any algorithms: SCATTER within each node, ACROSS on each share among the ranks that hold it, GATHER within
+ * each node. Comes instead of peal_blocks. There are as many shares as the largest node has ranks, the same on all nodes; rank j of
+ * a node of g holds shares [G*j/g, (j+1)*G/g) of G. ACROSS is called with one rank of each node, in order of nodes, and sees them
+ * as nodes of ROW ranks each (0: one node), so that it may have levels in turn.
+ */
+typedef struct peal_levels {
+    const peal_algo *scatter; /* a reduce-scatter */
+    const peal_algo *across;  /* an allreduce */
+    const peal_algo *gather;  /* an allgather */
+    int row;
+} peal_levels;
+PEAL_PUBLIC void peal_run_levels(peal_sched *s, const peal_problem *p, int rank, const peal_levels *levels);
+
+/* The first rank of node NODE (nranks for NODE = nnodes), and the ranks of the largest node. */
+PEAL_PUBLIC int peal_node_first(const peal_problem *p, int node);
+PEAL_PUBLIC int peal_node_largest(const peal_problem *p);
+
+/*
+ * The neighbours of RANK in in-order binary tree TREE (0 or 1) over N ranks, which is floor(log2 N) deep. No rank has children in
+ * both trees. Source: Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel
+ * Computing 35, 2009.
+ */
+typedef struct peal_tree {
+    int parent; /* -1: RANK is the root */
+    int nchildren;
+    int child[2];
+} peal_tree;
+PEAL_PUBLIC peal_tree peal_tree_of(int tree, int n, int rank);
+PEAL_PUBLIC int peal_tree_root(int tree, int n);
 
 #ifdef __cplusplus
 }

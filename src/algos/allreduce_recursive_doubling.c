@@ -7,7 +7,8 @@
  * which takes part for both and gives the result back.
  *
  * Blocks:         1
- * Rounds:         log2 P, and 2 more where n > P
+ * Rounds:         log2 P, and 1 more where n > P, and 1 more where n > P + P/2: a chain of messages in and out of the fold passes
+ *                 log2 P swaps only from a rank that took part for two to its opposite that did so too
  * Sent per rank:  log2 P blocks, and 1 more where n > P
  * Scratch:        2 slots of one block
  * Needs:          nothing; a commutative operation
@@ -57,8 +58,8 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
 static peal_bill bill(const peal_problem *p)
 {
     int power = power_below(p->nranks), rounds = peal_log2_ceil(power), fold = p->nranks > power;
-    int uses = rounds + fold;
-    return (peal_bill){.blocks = 1, .rounds = rounds + 2 * fold, .sent = uses, .slots = uses < 2 ? uses : 2};
+    int uses = rounds + fold, both = p->nranks > power + power / 2;
+    return (peal_bill){.blocks = 1, .rounds = rounds + fold + both, .sent = uses, .slots = uses < 2 ? uses : 2};
 }
 
 const peal_algo peal_algo_allreduce_recursive_doubling = {"recursive_doubling", PEAL_ALLREDUCE, 0, NULL, build, bill};

@@ -1,5 +1,5 @@
 /*
- * The one thing a communicator needs to start: an allgather of small blobs among its ranks.
+ * What a communicator needs to start: an allgather of small blobs among its ranks, and one word that all agree on.
  */
 #ifndef PEALI_BOOTSTRAP_H
 #define PEALI_BOOTSTRAP_H
@@ -12,6 +12,8 @@ typedef struct peali_bootstrap {
     int rank, nranks;
     /* Gathers BYTES of every rank into ALL, in rank order; blocks until all have called. */
     peal_status (*allgather)(void *ctx, const void *mine, void *all, size_t bytes);
+    /* The least (worst) STATUS of any rank; blocks until all have called. It needs no memory, which may be what a rank lacks. */
+    peal_status (*agree)(void *ctx, peal_status status);
     void *ctx;
 } peali_bootstrap;
 

@@ -58,7 +58,7 @@ static peal_status check(const peal_comm *comm, const call *c)
 
 static const peal_algo *choose(const peal_comm *comm, peal_kind kind, size_t bytes)
 {
-    peal_problem problem = {.kind = kind, .nranks = comm->nranks, .nnodes = 1};
+    peal_problem problem = peali_comm_problem(comm, kind, PEAL_SUM, 0);
     return comm->forced[kind] ? comm->forced[kind] : peali_select(&problem, bytes);
 }
 
@@ -80,16 +80,16 @@ static void tally(peal_comm *comm, const peal_algo *algo)
 
 static peal_status run(peal_comm *comm, const call *c)
 {
-    peal_problem problem = {.kind = c->kind, .op = c->op, .nranks = comm->nranks, .nnodes = 1};
+    peal_problem problem = peali_comm_problem(comm, c->kind, c->op, 0);
     peali_job job = {.count = c->count, .type = c->type, .op = c->op};
     job.algo = choose(comm, c->kind, c->count * peal_type_bytes(c->type));
     if (!job.algo) {
         refuse(comm, c, "no algorithm fits %d ranks", comm->nranks);
         return PEAL_ERR_UNSUPPORTED;
     }
-    peali_select_slices(&job);
+    peali_select_slices(comm, &job);
     const peali_plan *plan;
-    peal_status status = peali_plans_get(&comm->plans, &problem, comm->rank, &job, comm->runner, &plan);
+    peal_status status = peali_plans_get(&comm->plans, &(peali_task){&problem, &comm->reach, comm->rank, comm->runner}, &job, &plan);
     if (status != PEAL_OK)
         return status;
     peali_run_start(comm->runner, plan, c->in, c->out, comm->sequence);

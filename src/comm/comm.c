@@ -2,6 +2,7 @@
 #include "comm/comm_private.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -11,9 +12,17 @@
 #include "net/net_loop.h"
 #include "topo/machine.h"
 
+enum {
+    /* A window of more slices than a pipeline is deep gains nothing; 4 covers the trees to 16 ranks (LOWERING, "Order of slices"). */
+    WINDOW = 4,
+    LAND_BYTES = 64 << 10, /* 2 W areas of it are 512 KiB a rank */
+};
+
 /* What every rank tells all others at the start; plain data, no padding. */
 typedef struct hello {
     peali_place place;
+    int64_t process; /* ranks of one process are its threads */
+    uint64_t shown;  /* address of this rank's public memory, in that process */
     uint64_t config; /* hash of the variables that must be equal on all ranks */
     int64_t status;  /* of this rank so far */
 } hello;
@@ -58,7 +67,7 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
 {
     if (kind < 0 || kind >= PEAL_KIND_COUNT)
         return PEAL_ERR_INVALID;
-    peal_problem problem = {.kind = kind, .nranks = comm->nranks, .nnodes = 1};
+    peal_problem problem = peali_comm_problem(comm, kind, PEAL_SUM, 0);
     const peal_algo *found = algo ? peali_algo_find(kind, algo) : NULL;
     if (algo && (!found || !peali_algo_fits(found, &problem))) {
         char valid[512];
@@ -89,61 +98,160 @@ static peal_status force_configured(peal_comm *comm)
     return PEAL_ERR_CONFIG;
 }
 
-static peal_status furnish(peal_comm *comm)
+/* Counters of each algorithm, and this rank's public memory; nothing yet that depends on other ranks. */
+static peal_status furnish(peal_comm *comm, peali_public **shown)
 {
+    const peali_layout *l = &comm->layout;
     int n = 0;
     while (peali_algos[n])
         n++;
     comm->calls = peali_alloc((size_t)n + 1, sizeof *comm->calls);
-    if (!comm->calls)
+    comm->node = peali_alloc((size_t)comm->nranks, sizeof *comm->node);
+    comm->near = peali_alloc((size_t)comm->nranks, sizeof *comm->near);
+    *shown = peali_public_create(1, l->push ? 2 * l->window : 0, l->land_bytes);
+    if (!comm->calls || !comm->node || !comm->near || !*shown)
         return PEAL_ERR_MEMORY;
-    peal_status status = peali_config_check();
-    return status == PEAL_OK ? force_configured(comm) : status;
+    return peali_config_check();
 }
 
-/* All ranks reach this, whatever failed before on one of them. */
-static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, peal_status status)
+/* Nodes from LAYOUT: "4+4+3". */
+static peal_status nodes_given(peal_comm *comm)
 {
-    hello mine = {.config = config_hash(), .status = status};
-    peali_machine_place(&mine.place);
-    hello *all = peali_alloc((size_t)boot->nranks, sizeof *all);
-    peali_place *places = peali_alloc((size_t)boot->nranks, sizeof *places);
-    if (!all || !places) {
-        peali_free(all);
-        peali_free(places);
-        return PEAL_ERR_MEMORY;
+    int rank = 0;
+    for (const char *at = comm->layout.nodes; *at && rank < comm->nranks; comm->nnodes++) {
+        int size = 0;
+        while (*at >= '0' && *at <= '9' && size <= comm->nranks)
+            size = 10 * size + (*at++ - '0');
+        if (size == 0 || size > comm->nranks - rank || (*at && *at++ != '+'))
+            break;
+        for (int end = rank + size; rank < end; rank++)
+            comm->node[rank] = comm->nnodes;
     }
-    status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
+    if (rank == comm->nranks)
+        return PEAL_OK;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "nodes %s are not %d ranks; write sizes like 4+4+3", comm->layout.nodes,
+              comm->nranks);
+    return PEAL_ERR_CONFIG;
+}
+
+/* Nodes from the hosts, where those ascend along the ranks; else all ranks count as one node. */
+static void nodes_found(peal_comm *comm, const hello *all)
+{
+    comm->nnodes = 1;
+    for (int r = 1; r < comm->nranks; r++) {
+        bool same = memcmp(all[r].place.host, all[r - 1].place.host, sizeof all[r].place.host) == 0;
+        for (int q = 0; !same && q < r - 1; q++)
+            if (memcmp(all[r].place.host, all[q].place.host, sizeof all[r].place.host) == 0) {
+                memset(comm->node, 0, (size_t)comm->nranks * sizeof *comm->node);
+                comm->nnodes = 1;
+                return;
+            }
+        comm->nnodes += !same;
+        comm->node[r] = comm->nnodes - 1;
+    }
+}
+
+static peal_status find_nodes(peal_comm *comm, const hello *all)
+{
+    if (comm->layout.nodes) {
+        peal_status status = nodes_given(comm);
+        if (status != PEAL_OK)
+            return status;
+    } else {
+        nodes_found(comm, all);
+    }
+    for (int r = 0, size = 0; r < comm->nranks; r++) {
+        size = r > 0 && comm->node[r] == comm->node[r - 1] ? size + 1 : 1;
+        comm->largest_node = size > comm->largest_node ? size : comm->largest_node;
+    }
+    return PEAL_OK;
+}
+
+/* Threads of one process that share a node are within reach. */
+static peal_status find_reach(peal_comm *comm, const hello *all, peali_setting *setting)
+{
+    int32_t n = 0;
+    setting->shown = peali_alloc((size_t)comm->nranks, sizeof *setting->shown);
+    if (!setting->shown)
+        return PEAL_ERR_MEMORY;
+    for (int r = 0; r < comm->nranks; r++) {
+        bool near = all[r].process == all[comm->rank].process && comm->node[r] == comm->node[comm->rank] && !comm->layout.apart;
+        if (r != comm->rank && !near)
+            continue;
+        if (r == comm->rank)
+            setting->me = n;
+        setting->shown[n] = (peali_public *)(uintptr_t)all[r].shown;
+        comm->near[n++] = r;
+    }
+    setting->nreach = n;
+    comm->reach = (peali_reach){n, comm->near, comm->layout.push ? PEALI_PUSH : PEALI_PULL};
+    return PEAL_OK;
+}
+
+static peal_status settle(peal_comm *comm, const hello *all, peali_setting *setting)
+{
+    peal_status status = agree(all, comm->nranks, comm->rank);
     if (status == PEAL_OK)
-        status = agree(all, boot->nranks, boot->rank);
-    for (int r = 0; r < boot->nranks; r++)
-        places[r] = all[r].place;
-    bool crowded = status == PEAL_OK && peali_machine_crowded(places, boot->nranks, boot->rank);
+        status = find_nodes(comm, all);
     if (status == PEAL_OK)
-        status = peali_runner_create(comm->net, crowded, &comm->runner);
-    peali_free(all);
-    peali_free(places);
+        status = force_configured(comm);
+    if (status == PEAL_OK)
+        status = find_reach(comm, all, setting);
+    if (status != PEAL_OK)
+        return status;
+    setting->shown[setting->me]->refs = setting->nreach; /* before any other rank can release it: the second allgather */
+    return peali_runner_create(setting, &comm->runner);
+}
+
+/* Learns of all ranks, whatever STATUS this one has so far. */
+static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all, peali_setting *setting)
+{
+    peali_public *shown = NULL;
+    hello mine = {.config = config_hash(), .process = getpid(), .status = furnish(comm, &shown)};
+    mine.shown = (uintptr_t)shown;
+    peali_machine_place(&mine.place);
+    peal_status status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
+    if (status == PEAL_OK) {
+        setting->crowded = peali_machine_crowded(&all->place, sizeof *all, boot->nranks, boot->rank);
+        status = settle(comm, all, setting);
+    }
+    if (!comm->runner && shown)
+        peali_public_drop(shown);
     return status;
 }
 
-peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, peal_comm **out)
+/*
+ * The ranks agree before they meet, so that none waits for one that has no memory to come, and once more at the end: then no rank
+ * releases what another has not yet counted, and all return the same.
+ */
+peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const peali_layout *layout, peal_comm **out)
 {
     peal_comm *comm = peali_alloc(1, sizeof *comm);
-    if (!comm) {
+    hello *all = peali_alloc((size_t)boot->nranks, sizeof *all);
+    peal_status status = boot->agree(boot->ctx, net && comm && all ? PEAL_OK : PEAL_ERR_MEMORY);
+    if (comm)
+        *comm = (peal_comm){.rank = boot->rank, .nranks = boot->nranks, .net = net};
+    if (comm && layout)
+        comm->layout = *layout;
+    if (status == PEAL_OK) {
+        comm->layout.window = comm->layout.window ? comm->layout.window : WINDOW;
+        comm->layout.land_bytes = comm->layout.land_bytes ? comm->layout.land_bytes : LAND_BYTES;
+        peali_setting setting = {.net = net, .staged = comm->layout.staged};
+        status = boot->agree(boot->ctx, meet(boot, comm, all, &setting));
+        comm->layout.nodes = NULL;
+        peali_free(setting.shown);
+    }
+    peali_free(all);
+    if (status == PEAL_OK) {
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "init rank %d of %d via %s, %d nodes, %d ranks within reach",
+                  comm->rank, comm->nranks, net->name, comm->nnodes, comm->reach.nranks);
+        *out = comm;
+        return PEAL_OK;
+    }
+    if (!comm && net)
         net->destroy(net);
-        return PEAL_ERR_MEMORY;
-    }
-    comm->rank = boot->rank;
-    comm->nranks = boot->nranks;
-    comm->net = net;
-    peal_status status = meet(boot, comm, furnish(comm));
-    if (status != PEAL_OK) {
-        peal_comm_destroy(&comm);
-        return status;
-    }
-    peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "init rank %d of %d via %s", comm->rank, comm->nranks, net->name);
-    *out = comm;
-    return PEAL_OK;
+    peal_comm_destroy(&comm);
+    return status;
 }
 
 typedef struct thread_boot {
@@ -157,20 +265,30 @@ static peal_status gather_threads(void *ctx, const void *mine, void *all, size_t
     return peali_threads_allgather(b->threads, b->rank, mine, all, bytes);
 }
 
+static peal_status agree_threads(void *ctx, peal_status status)
+{
+    thread_boot *b = ctx;
+    return peali_threads_agree(b->threads, b->rank, status);
+}
+
 peal_status peal_comm_create_threads(peal_threads *threads, int rank, peal_comm **comm)
+{
+    return peali_comm_create_threads(threads, rank, NULL, comm);
+}
+
+peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout, peal_comm **comm)
 {
     if (!threads || !comm || rank < 0 || rank >= peali_threads_size(threads)) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_threads: rank %d of %d", rank,
                   threads ? peali_threads_size(threads) : 0);
         return PEAL_ERR_INVALID;
     }
-    peali_net *net;
-    peal_status status = peali_net_loop_create(threads, rank, &net);
-    if (status != PEAL_OK)
-        return status;
+    peali_net *net = NULL;
+    if (peali_net_loop_create(threads, rank, &net) != PEAL_OK)
+        net = NULL; /* peali_comm_create tells the other ranks */
     thread_boot ctx = {threads, rank};
-    peali_bootstrap boot = {rank, peali_threads_size(threads), gather_threads, &ctx};
-    return peali_comm_create(&boot, net, comm);
+    peali_bootstrap boot = {rank, peali_threads_size(threads), gather_threads, agree_threads, &ctx};
+    return peali_comm_create(&boot, net, layout, comm);
 }
 
 void peal_comm_destroy(peal_comm **comm)
@@ -180,7 +298,10 @@ void peal_comm_destroy(peal_comm **comm)
     peal_comm *c = *comm;
     peali_plans_free(&c->plans);
     peali_runner_destroy(&c->runner);
-    c->net->destroy(c->net);
+    if (c->net)
+        c->net->destroy(c->net);
+    peali_free(c->node);
+    peali_free(c->near);
     peali_free(c->calls);
     peali_free(c);
     *comm = NULL;

@@ -4,18 +4,35 @@
 #ifndef PEALI_COMM_H
 #define PEALI_COMM_H
 
+#include <stdbool.h>
+
 #include <peal/peal.h>
 
 #include "comm/bootstrap.h"
 #include "net/net.h"
 
+/* How a communicator is laid out; equal on all ranks, but for `staged`. Zero is the default everywhere. */
+typedef struct peali_layout {
+    const char *nodes;  /* "4+4+3": node sizes in rank order; NULL: the hosts */
+    bool apart;         /* messages only, also between ranks that could share memory */
+    bool push;          /* ranks within reach meet in landing areas, as GPUs do; else by pull */
+    bool staged;        /* pull: this rank's buffers cannot be touched by peers */
+    int slices, window; /* slices of every call, and how many are in flight; 0: chosen by size */
+    size_t land_bytes;  /* push: of one landing area; 0: 64 KiB */
+} peali_layout;
+
 /*
- * Makes a communicator over NET, which it owns from here on, also on failure. BOOT is not used after the return.
+ * Makes a communicator over NET, which it owns from here on, also on failure; NULL where this rank had no memory for one, and no
+ * rank gets any. BOOT and LAYOUT (NULL: the default) are not used after the return. Ranks that are threads of one process and share a node are within reach of each other.
  *
  * Returns:    PEAL_OK; PEAL_ERR_CONFIG; PEAL_ERR_MEMORY. All ranks return the same.
  * Collective: yes.    Threads: one per communicator.
  */
-PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, peal_comm **comm);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const peali_layout *layout,
+                                                          peal_comm **comm);
+
+/* As peal_comm_create_threads, with a layout. For tests. */
+PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout, peal_comm **comm);
 
 /* Calls done on COMM so far by algorithm: NAME and CALLS of entry INDEX 0, 1, ...; 0 past the last. */
 PEAL_PUBLIC int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls);

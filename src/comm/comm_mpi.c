@@ -76,8 +76,9 @@ static peal_status shift(MPI_Comm shadow, long far, const void *give, void *take
 }
 
 /* The worst STATUS of any rank, which all ranks learn in log2(n) rounds; it needs no memory, which may be what is short. */
-static peal_status agree(MPI_Comm shadow, peal_status status)
+static peal_status agree(void *ctx, peal_status status)
 {
+    MPI_Comm shadow = *(MPI_Comm *)ctx;
     int n, worst = status, theirs;
     PMPI_Comm_size(shadow, &n);
     for (long far = 1; far < n; far *= 2) {
@@ -115,10 +116,11 @@ peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
     if (status != PEAL_OK)
         return status;
     status = peali_net_mpi_create(shadow, &net);
-    peal_status all = agree(shadow, status);
+    peal_status all = agree(&shadow, status);
     if (all == PEAL_OK) {
-        peali_bootstrap boot = {.rank = net->rank, .nranks = net->nranks, .allgather = allgather, .ctx = &shadow};
-        return peali_comm_create(&boot, net, comm);
+        peali_bootstrap boot = {.rank = net->rank, .nranks = net->nranks, .allgather = allgather, .agree = agree,
+                                .ctx = &shadow};
+        return peali_comm_create(&boot, net, NULL, comm);
     }
     if (status == PEAL_OK)
         net->destroy(net);

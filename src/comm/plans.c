@@ -8,7 +8,26 @@ struct peali_program_entry {
     struct peali_program_entry *next;
 };
 
-static peal_status program_of(peali_plans *plans, const peal_problem *problem, int rank, const peali_job *job, peali_program **out)
+/* True where flags and landing slots are enough for PROGRAM; a function of what all ranks within reach know alike. */
+static bool within_limits(const peali_program *p)
+{
+    bool ok = p->most_flags <= PEALI_REACH_FLAGS;
+    for (int32_t x = 0; x < p->nreach; x++)
+        ok &= p->land_start[x + 1] - p->land_start[x] <= PEALI_REACH_SLOTS;
+    return ok;
+}
+
+static peal_status lower(const peali_task *task, const peal_algo *algo, peali_program **out)
+{
+    peal_status status = peali_lower(algo, task->problem, task->reach, task->rank, out);
+    if (status != PEAL_OK || within_limits(*out))
+        return status;
+    int32_t alone = task->rank;
+    peali_program_free(out);
+    return peali_lower(algo, task->problem, &(peali_reach){1, &alone, PEALI_PULL}, task->rank, out);
+}
+
+static peal_status program_of(peali_plans *plans, const peali_task *task, const peali_job *job, peali_program **out)
 {
     for (struct peali_program_entry *e = plans->programs; e; e = e->next)
         if (e->algo == job->algo && e->root == job->root) {
@@ -18,8 +37,7 @@ static peal_status program_of(peali_plans *plans, const peal_problem *problem, i
     struct peali_program_entry *e = peali_alloc(1, sizeof *e);
     if (!e)
         return PEAL_ERR_MEMORY;
-    int32_t alone = rank;
-    peal_status status = peali_lower(job->algo, problem, &(peali_reach){1, &alone}, rank, &e->program);
+    peal_status status = lower(task, job->algo, &e->program);
     if (status != PEAL_OK) {
         peali_free(e);
         return status;
@@ -44,23 +62,21 @@ static unsigned set_of(const peali_job *job)
     return (unsigned)(h >> 40 ^ h) % PLAN_SETS;
 }
 
-static peal_status make(peali_plans *plans, const peal_problem *problem, int rank, const peali_job *job, peali_runner *runner,
-                        peali_plan **out)
+static peal_status make(peali_plans *plans, const peali_task *task, const peali_job *job, peali_plan **out)
 {
     peali_program *program;
-    peal_status status = program_of(plans, problem, rank, job, &program);
+    peal_status status = program_of(plans, task, job, &program);
     if (status == PEAL_OK)
         status = peali_plan_make(program, job, out);
     if (status != PEAL_OK)
         return status;
-    status = peali_runner_fit(runner, *out);
+    status = peali_runner_fit(task->runner, *out);
     if (status != PEAL_OK)
         peali_plan_free(out);
     return status;
 }
 
-peal_status peali_plans_get(peali_plans *plans, const peal_problem *problem, int rank, const peali_job *job, peali_runner *runner,
-                            const peali_plan **out)
+peal_status peali_plans_get(peali_plans *plans, const peali_task *task, const peali_job *job, const peali_plan **out)
 {
     unsigned set = set_of(job);
     for (int w = 0; w < PLAN_WAYS; w++) {
@@ -71,7 +87,7 @@ peal_status peali_plans_get(peali_plans *plans, const peal_problem *problem, int
         }
     }
     peali_plan *plan;
-    peal_status status = make(plans, problem, rank, job, runner, &plan);
+    peal_status status = make(plans, task, job, &plan);
     if (status != PEAL_OK)
         return status;
     peali_plan **way = &plans->plan[set][plans->next[set]++ % PLAN_WAYS];

@@ -14,13 +14,21 @@ typedef struct peali_plans {
     uint8_t next[PLAN_SETS]; /* which way the next new plan of a set replaces */
 } peali_plans;
 
+/* For whom a plan is made. */
+typedef struct peali_task {
+    const peal_problem *problem;
+    const peali_reach *reach;
+    int rank;
+    peali_runner *runner;
+} peali_task;
+
 /*
- * The plan of JOB for rank RANK of PROBLEM, made and fitted to RUNNER where there is none yet.
+ * The plan of JOB for TASK, made and fitted to its runner where there is none yet.
  *
  * Returns: PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_INVALID the algorithm wrote a wrong schedule (logged).
  */
-PEAL_MUST_CHECK peal_status peali_plans_get(peali_plans *plans, const peal_problem *problem, int rank, const peali_job *job,
-                                            peali_runner *runner, const peali_plan **out);
+PEAL_MUST_CHECK peal_status peali_plans_get(peali_plans *plans, const peali_task *task, const peali_job *job,
+                                            const peali_plan **out);
 void peali_plans_free(peali_plans *plans);
 
 #endif

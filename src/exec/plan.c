@@ -18,6 +18,11 @@ size_t peali_plan_offset(const peali_plan *plan, int32_t cut, int32_t slice)
     return (first + share(end - first, plan->program->cuts[cut], plan->program->nblocks)) * plan->elem_bytes;
 }
 
+size_t peali_plan_slice(const peali_plan *plan, int32_t slice)
+{
+    return share(plan->job.count, slice, plan->job.slices) * plan->elem_bytes;
+}
+
 static bool place_cuts(peali_plan *plan)
 {
     const peali_program *p = plan->program;
@@ -29,20 +34,39 @@ static bool place_cuts(peali_plan *plan)
     return plan->cut_offset != NULL;
 }
 
-/* Scratch buffers begin on cache lines, so that no two are on one. */
+/* Room for BLOCKS blocks of the longest slice, in whole cache lines, so that no two buffers are on one. */
+static size_t room(const peali_plan *plan, int32_t blocks)
+{
+    size_t longest = (plan->job.count + (size_t)plan->job.slices - 1) / (size_t)plan->job.slices;
+    size_t elements = share(longest, blocks, plan->program->nblocks) + (blocks > 0 && blocks < plan->program->nblocks);
+    return (elements * plan->elem_bytes + 63) / 64 * 64;
+}
+
 static bool place_slots(peali_plan *plan)
 {
     const peali_program *p = plan->program;
     plan->slot_offset = peali_arena_get(&plan->arena, (size_t)p->nscratch + 1, sizeof *plan->slot_offset);
-    size_t longest = (plan->job.count + (size_t)plan->job.slices - 1) / (size_t)plan->job.slices;
-    size_t at = 0;
     for (int32_t i = 0; plan->slot_offset && i < p->nscratch; i++) {
-        plan->slot_offset[i] = at;
-        size_t elements = share(longest, p->slot_blocks[i], p->nblocks) + (p->slot_blocks[i] > 0);
-        at += (elements * plan->elem_bytes + 63) / 64 * 64;
+        plan->slot_offset[i] = plan->scratch_bytes;
+        plan->scratch_bytes += room(plan, p->slot_blocks[i]);
     }
-    plan->scratch_bytes = at;
+    plan->slice_bytes = room(plan, p->nblocks);
     return plan->slot_offset != NULL;
+}
+
+static bool place_landings(peali_plan *plan)
+{
+    const peali_program *p = plan->program;
+    plan->land_offset = peali_arena_get(&plan->arena, (size_t)p->nland + 1, sizeof *plan->land_offset);
+    for (int32_t x = 0; plan->land_offset && x < p->nreach; x++) {
+        size_t at = 0;
+        for (int32_t i = p->land_start[x]; i < p->land_start[x + 1]; i++) {
+            plan->land_offset[i] = at;
+            at += room(plan, p->cuts[p->land_end[i]] - p->cuts[p->land_first[i]]);
+        }
+        plan->land_bytes = at > plan->land_bytes ? at : plan->land_bytes;
+    }
+    return plan->land_offset != NULL;
 }
 
 static int32_t most_operands(const peali_program *p)
@@ -64,7 +88,7 @@ peal_status peali_plan_make(const peali_program *program, const peali_job *job, 
     *plan = (peali_plan){.arena = arena, .program = program, .job = *job, .elem_bytes = peal_type_bytes(job->type)};
     plan->reduce = peali_reduce_find(job->type, job->op);
     plan->most_operands = most_operands(program);
-    if (!place_cuts(plan) || !place_slots(plan)) {
+    if (!place_cuts(plan) || !place_slots(plan) || !place_landings(plan)) {
         peali_plan_free(&plan);
         return PEAL_ERR_MEMORY;
     }

@@ -29,13 +29,17 @@ typedef struct peali_plan {
     size_t *slot_offset;   /* bytes from the start of a slice's scratch to each scratch buffer */
     size_t scratch_bytes;  /* of one slice in flight */
     int32_t most_operands; /* of any instruction */
+    size_t *land_offset;   /* push: bytes from the start of a landing area to each slot, for all ranks within reach */
+    size_t land_bytes;     /* push: of a slice's landings at the rank that has most */
+    size_t slice_bytes;    /* of the longest slice, in whole lines */
 } peali_plan;
 
 /* Makes the plan of JOB for PROGRAM. *OUT is freed with peali_plan_free. PEAL_OK or PEAL_ERR_MEMORY. */
 PEAL_MUST_CHECK peal_status peali_plan_make(const peali_program *program, const peali_job *job, peali_plan **out);
 void peali_plan_free(peali_plan **plan);
 
-/* Bytes from the start of a buffer of the vector to cut CUT in slice K. */
+/* Bytes from the start of a buffer of the vector to cut CUT in slice SLICE, and to the start of that slice. */
 size_t peali_plan_offset(const peali_plan *plan, int32_t cut, int32_t slice);
+size_t peali_plan_slice(const peali_plan *plan, int32_t slice);
 
 #endif

@@ -8,12 +8,22 @@
 #define PEALI_RUN_H
 
 #include "exec/plan.h"
+#include "exec/reach.h"
 #include "net/net.h"
 
 typedef struct peali_runner peali_runner;
 
-/* A runner over NET, which stays the caller's. CROWDED: ranks outnumber cores on this host, so a rank that waits yields at once. */
-PEAL_MUST_CHECK peal_status peali_runner_create(peali_net *net, bool crowded, peali_runner **out);
+/* How a rank meets its surroundings. */
+typedef struct peali_setting {
+    peali_net *net;       /* stays the caller's */
+    bool crowded;         /* ranks outnumber cores on this host, so a rank that waits yields at once */
+    bool staged;          /* pull: peers cannot touch this rank's buffers; it fills and drains staging slots of its own */
+    int32_t me, nreach;   /* this rank among those within reach */
+    peali_public **shown; /* of each of them; the runner releases them at its end */
+} peali_setting;
+
+/* A runner in SETTING, whose array of publics it copies. PEAL_OK or PEAL_ERR_MEMORY, with nothing taken over. */
+PEAL_MUST_CHECK peal_status peali_runner_create(const peali_setting *setting, peali_runner **out);
 void peali_runner_destroy(peali_runner **runner);
 
 /* Makes room for PLAN, once, when it is made. PEAL_OK or PEAL_ERR_MEMORY. No plan is running. */

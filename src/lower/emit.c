@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void depend(peali_work *w, peali_rec *on)
+static void depend(peali_work *w, peali_vec *deps, peali_rec *on)
 {
-    for (int32_t i = 0; i < w->deps.n; i++)
-        if (w->deps.at[i] == on)
+    for (int32_t i = 0; i < deps->n; i++)
+        if (deps->at[i] == on)
             return;
-    peali_work_push(w, &w->deps, on);
+    peali_work_push(w, deps, on);
 }
 
-static void look(peali_work *w, const peali_cell *c, bool writes)
+static void look(peali_work *w, peali_vec *deps, const peali_cell *c, bool writes)
 {
     if (c->wrote)
-        depend(w, c->wrote);
+        depend(w, deps, c->wrote);
     for (const peali_link *l = writes ? c->read : NULL; l; l = l->next)
-        depend(w, l->what);
+        depend(w, deps, l->what);
 }
 
 static void note(peali_work *w, peali_cell *c, peali_rec *r, bool writes)
@@ -34,33 +34,33 @@ static void note(peali_work *w, peali_cell *c, peali_rec *r, bool writes)
     }
 }
 
-/* Visits the cells of R's operands; enter writes all pieces of its rank, exit also its scratch. */
-static void visit(peali_work *w, peali_rec *r, bool noting)
+/* Visits the cells of R's operands; enter writes all pieces of its rank, exit also its scratch. DEPS: gather; NULL: note R. */
+static void visit(peali_work *w, peali_rec *r, peali_vec *deps)
 {
     peali_cell *mine = w->cells + (int64_t)r->rank * w->ncells;
     int32_t whole = r->i.kind == PEALI_I_ENTER ? w->npieces : r->i.kind == PEALI_I_EXIT ? w->ncells : 0;
     for (int32_t i = 0; i < whole; i++)
-        noting ? note(w, &mine[i], r, true) : look(w, &mine[i], true);
+        deps ? look(w, deps, &mine[i], true) : note(w, &mine[i], r, true);
     for (int32_t k = 0; k < r->i.nsrc + r->i.ndst; k++) {
         int32_t n;
         peali_cell *c = peali_work_cells(w, r->locs[k], r->i.first, r->i.end, &n);
         for (int32_t i = 0; i < n; i++)
-            noting ? note(w, &c[i], r, k >= r->i.nsrc) : look(w, &c[i], k >= r->i.nsrc);
+            deps ? look(w, deps, &c[i], k >= r->i.nsrc) : note(w, &c[i], r, k >= r->i.nsrc);
     }
 }
 
-static bool place(peali_work *w, peali_rec *r)
+static bool place(peali_work *w, peali_rec *r, size_t ndeps)
 {
-    size_t n = (size_t)w->deps.n;
+    size_t n = (size_t)w->reach->nranks;
     r->no = w->code[r->rank].n;
     r->seq = w->nrecs++;
-    r->waits = peali_work_get(w, n, sizeof(peali_rec *));
-    r->awaits = peali_work_get(w, n, sizeof(peali_rec *));
-    r->clock = peali_work_get(w, (size_t)w->reach->nranks, sizeof *r->clock);
+    r->waits = peali_work_get(w, ndeps, sizeof(peali_rec *));
+    r->awaits = peali_work_get(w, ndeps, sizeof(peali_rec *));
+    r->clock = peali_work_get(w, n, sizeof *r->clock);
     if (!r->waits || !r->awaits || !r->clock)
         return false;
     if (r->no > 0)
-        memcpy(r->clock, ((peali_rec *)w->code[r->rank].at[r->no - 1])->clock, (size_t)w->reach->nranks * sizeof *r->clock);
+        memcpy(r->clock, ((peali_rec *)w->code[r->rank].at[r->no - 1])->clock, n * sizeof *r->clock);
     peali_work_push(w, &w->code[r->rank], r);
     return !w->failed;
 }
@@ -82,12 +82,15 @@ static void wait_own(peali_rec *r, peali_rec *j)
         j->waiter = r;
 }
 
+/* Push needs no await: the flag lies beside the data that the instruction reads. */
 static void await_other(peali_work *w, peali_rec *r, peali_rec *j)
 {
     if (r->clock[j->rank] > j->no)
         return;
-    r->awaits[r->i.nawaits++] = j;
-    j->i.flag = 0;
+    if (w->mode == PEALI_PULL) {
+        r->awaits[r->i.nawaits++] = j;
+        j->i.flag = 0;
+    }
     merge(w, r, j);
 }
 
@@ -97,13 +100,13 @@ static int by_age(const void *a, const void *b)
     return (x->seq < y->seq) - (x->seq > y->seq);
 }
 
-/* Orders R after the deps of the workbench, the youngest first, so that it prunes the others. */
-static void order(peali_work *w, peali_rec *r)
+/* Orders R after DEPS, the youngest first, so that it prunes the others. */
+static void order(peali_work *w, peali_rec *r, const peali_vec *deps)
 {
-    if (w->deps.n > 1)
-        qsort(w->deps.at, (size_t)w->deps.n, sizeof *w->deps.at, by_age);
-    for (int32_t i = 0; i < w->deps.n; i++) {
-        peali_rec *j = w->deps.at[i];
+    if (deps->n > 1)
+        qsort(deps->at, (size_t)deps->n, sizeof *deps->at, by_age);
+    for (int32_t i = 0; i < deps->n; i++) {
+        peali_rec *j = deps->at[i];
         if (j->rank == r->rank)
             wait_own(r, j);
         else
@@ -112,12 +115,28 @@ static void order(peali_work *w, peali_rec *r)
     r->clock[r->rank] = r->no + 1;
 }
 
-static peali_rec *create(peali_work *w, int32_t rank, peali_instr instr, const peali_loc *locs)
+static peali_rec *create(peali_work *w, int32_t rank, peali_instr instr, peali_loc *locs, int32_t event)
 {
     peali_rec *r = peali_work_get(w, 1, sizeof *r);
-    if (r)
-        *r = (peali_rec){.i = instr, .rank = rank, .locs = locs, .async = instr.kind == PEALI_I_SEND || instr.kind == PEALI_I_RECV};
+    peali_events *events = peali_work_get(w, (size_t)w->nwords, sizeof *events);
+    if (!r || !events)
+        return NULL;
+    *r = (peali_rec){.i = instr, .rank = rank, .locs = locs, .events = events, .event = event};
+    r->async = instr.kind == PEALI_I_SEND || instr.kind == PEALI_I_RECV;
     return r;
+}
+
+/* The events before R: those of its rank's instructions so far, of what it depends on, and of the messages it waits for. */
+static void gather_events(peali_work *w, peali_rec *r, const peali_vec *deps)
+{
+    if (w->nevents == 0)
+        return;
+    peali_events_join(w, r->events, w->now[r->rank]);
+    for (int32_t i = 0; i < deps->n; i++) {
+        const peali_rec *j = deps->at[i];
+        peali_events_join(w, r->events, j->events);
+        peali_events_add(r->events, j->event);
+    }
 }
 
 /* The instruction of J's rank after which J is over and that can raise a flag: J itself, or for a message one that waits for it. */
@@ -127,32 +146,96 @@ static peali_rec *settled(peali_work *w, peali_rec *j)
         return j;
     if (j->waiter)
         return j->waiter;
-    peali_rec *r = create(w, j->rank, (peali_instr){.kind = PEALI_I_REDUCE, .peer = -1, .flag = -1}, NULL);
-    peali_vec asking = w->deps;
-    w->deps = (peali_vec){0};
-    depend(w, j);
-    if (r && place(w, r))
-        order(w, r);
-    w->deps = asking;
+    peali_rec *r = create(w, j->rank, (peali_instr){.kind = PEALI_I_REDUCE, .peer = -1, .flag = -1}, NULL, -1);
+    peali_vec deps = {0};
+    depend(w, &deps, j);
+    if (!r || w->failed)
+        return NULL;
+    gather_events(w, r, &deps);
+    peali_fuse_before(w, j->rank, r->events);
+    if (!place(w, r, 1))
+        return NULL;
+    order(w, r, &deps);
+    if (w->nevents > 0)
+        peali_events_join(w, w->now[r->rank], r->events);
     j->waiter = r;
     return r;
 }
 
-peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, const peali_loc *locs)
+peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, peali_loc *locs, int32_t event)
 {
-    peali_rec *r = create(w, rank, instr, locs);
+    peali_rec *r = create(w, rank, instr, locs, event);
+    peali_vec deps = {0};
     if (!r)
         return NULL;
-    w->deps.n = 0;
-    visit(w, r, false);
-    for (int32_t i = 0; i < w->deps.n && !w->failed; i++) {
-        peali_rec *j = w->deps.at[i];
-        if (j->rank != rank)
-            w->deps.at[i] = settled(w, j);
+    visit(w, r, &deps);
+    for (int32_t i = 0; i < deps.n && !w->failed; i++) {
+        peali_rec *j = deps.at[i];
+        if (j->rank != rank && w->mode == PEALI_PULL)
+            deps.at[i] = settled(w, j);
     }
-    if (w->failed || !place(w, r))
+    if (w->failed)
         return NULL;
-    order(w, r);
-    visit(w, r, true);
+    gather_events(w, r, &deps);
+    if (w->nevents > 0)
+        peali_fuse_before(w, rank, r->events);
+    if (w->failed || !place(w, r, (size_t)deps.n))
+        return NULL;
+    order(w, r, &deps);
+    visit(w, r, NULL);
+    if (w->nevents > 0) {
+        peali_events_join(w, w->now[rank], r->events);
+        if (r->async && !peali_events_within(w, r->events, w->list_order[rank]))
+            w->bad = true;
+    }
     return r;
+}
+
+/* Does anybody read one of the cells of LOC later? A piece of OUT that is written here is then not read any more. */
+static bool wanted(peali_work *w, const peali_rec *r, peali_loc loc, bool *live)
+{
+    int32_t n;
+    const peali_cell *c = peali_work_cells(w, loc, r->i.first, r->i.end, &n);
+    int64_t at = c - (w->cells + (int64_t)loc.rank * w->ncells);
+    bool any = false;
+    for (int32_t i = 0; i < n; i++) {
+        any |= live[at + i];
+        live[at + i] &= loc.buf >= PEAL_BUF_TMP;
+    }
+    return any;
+}
+
+static void mark_read(peali_work *w, const peali_rec *r, bool *live)
+{
+    for (int32_t k = 0; k < r->i.nsrc; k++) {
+        int32_t n;
+        if (r->locs[k].buf < 0)
+            continue;
+        const peali_cell *c = peali_work_cells(w, r->locs[k], r->i.first, r->i.end, &n);
+        memset(live + (c - (w->cells + (int64_t)r->rank * w->ncells)), 1, (size_t)n);
+    }
+}
+
+static void prune_rank(peali_work *w, int32_t x)
+{
+    bool *live = peali_work_get(w, (size_t)w->ncells, sizeof *live);
+    if (!live)
+        return;
+    memset(live, 1, (size_t)w->npieces);
+    for (int32_t no = w->code[x].n - 1; no >= 0; no--) {
+        peali_rec *r = w->code[x].at[no];
+        peali_loc *dst = r->locs + r->i.nsrc;
+        uint16_t kept = 0;
+        for (int32_t k = 0; k < r->i.ndst; k++)
+            if (dst[k].buf < 0 || wanted(w, r, dst[k], live))
+                dst[kept++] = dst[k];
+        r->i.ndst = kept;
+        mark_read(w, r, live);
+    }
+}
+
+void peali_emit_prune(peali_work *w)
+{
+    for (int32_t x = 0; x < w->reach->nranks && !w->failed; x++)
+        prune_rank(w, x);
 }

@@ -52,6 +52,27 @@ static void add_dst(peali_work *w, peali_pending *p, peali_loc loc)
     index_at(w, p, loc, true);
 }
 
+/* Another rank relies on P from here on: what P may wait for is bounded by what its rank has waited for in list order. */
+static void publish(peali_work *w, peali_pending *p, const peali_events *allowed)
+{
+    if (w->nevents == 0)
+        return;
+    if (p->allowed) {
+        for (int32_t i = 0; i < w->nwords; i++)
+            p->allowed[i] &= allowed[i];
+        return;
+    }
+    p->allowed = peali_work_get(w, (size_t)w->nwords, sizeof *p->allowed);
+    if (p->allowed)
+        peali_events_join(w, p->allowed, allowed);
+}
+
+/* May rank RANK, where it stands in list order, be made to run P's share of work? */
+static bool may_carry(const peali_work *w, const peali_pending *p, int32_t rank)
+{
+    return w->nevents == 0 || !p->allowed || peali_events_within(w, w->list_order[rank], p->allowed);
+}
+
 static peali_pending *born(peali_work *w, int32_t exec, int32_t first, int32_t end)
 {
     peali_pending *p = peali_work_get(w, 1, sizeof *p);
@@ -72,11 +93,26 @@ static peali_pending *fresh(peali_work *w, const peali_move *m, peali_loc src)
     return p;
 }
 
+static void store(peali_work *w, peali_pending *p);
+
+/* A landing slot is read: whatever writes it is stored first. */
+static void fill_slot(peali_work *w, peali_loc loc)
+{
+    if (loc.buf >= 0)
+        return;
+    peali_landing *slot = w->landings[loc.rank].at[-1 - loc.buf];
+    slot->read = true;
+    for (peali_link *l = slot->cell.writers; l; l = l->next)
+        store(w, l->what);
+}
+
 static void store(peali_work *w, peali_pending *p)
 {
     if (!p->live)
         return;
     p->live = false;
+    for (int32_t i = 0; i < p->nsrc; i++)
+        fill_slot(w, p->src[i]);
     int32_t n = p->nsrc + p->ndst;
     peali_loc *locs = peali_work_get(w, (size_t)n, sizeof *locs);
     if (!locs)
@@ -86,7 +122,7 @@ static void store(peali_work *w, peali_pending *p)
     peali_instr i = {.kind = PEALI_I_REDUCE, .nsrc = (uint16_t)p->nsrc, .ndst = (uint16_t)p->ndst, .peer = -1, .flag = -1};
     i.first = p->first;
     i.end = p->end;
-    peali_emit(w, p->exec, i, locs);
+    peali_emit(w, p->exec, i, locs, -1);
 }
 
 /* The part of P on [first, end) as a pending of its own; what is left stays P, or P and one more. */
@@ -101,6 +137,8 @@ static peali_pending *carve(peali_work *w, peali_pending *p, int32_t first, int3
         part = born(w, p->exec, ranges[k][0], ranges[k][1]);
         if (!part)
             return NULL;
+        if (p->allowed)
+            publish(w, part, p->allowed);
         for (int32_t i = 0; i < p->nsrc; i++)
             add_src(w, part, p->src[i]);
         for (int32_t i = 0; i < p->ndst; i++)
@@ -203,6 +241,15 @@ static void overwrite(peali_work *w, const peali_move *m, const peali_pending *s
     }
 }
 
+/* What may be read in place of S where P is pending there: P's only source, unless that would make RANK wait too early. */
+static peali_loc look_through(peali_work *w, peali_pending *p, peali_loc s, int32_t rank)
+{
+    if (p->nsrc == 1 && (p->src[0].rank == rank || may_carry(w, p, rank)))
+        return p->src[0];
+    store(w, p);
+    return s;
+}
+
 static void copy(peali_work *w, const peali_move *m)
 {
     peali_pending *p = exact(w, m->s, m->first, m->end);
@@ -214,21 +261,27 @@ static void copy(peali_work *w, const peali_move *m)
             drop(p, m->s);
         return;
     }
-    peali_loc src = p ? p->src[0] : m->s;
+    peali_loc src = p ? look_through(w, p, m->s, m->rank) : m->s;
     if (p && dead)
         drop(p, m->s);
     overwrite(w, m, NULL);
-    if (!same(src, m->d))
-        fresh(w, m, src);
+    if (same(src, m->d))
+        return;
+    peali_pending *q = fresh(w, m, src);
+    if (q && p && p->allowed && src.rank != m->rank)
+        publish(w, q, p->allowed);
 }
 
 static void pull(peali_work *w, const peali_move *m)
 {
     peali_pending *p = exact(w, m->s, m->first, m->end);
     peali_loc src = m->s;
-    if (p && p->nsrc > 1 && m->d.buf == PEAL_BUF_OUT && p->exec == m->from) {
+    bool carried = w->nevents == 0 || peali_events_within(w, w->list_order[m->rank], w->list_order[m->from]);
+    if (p && p->nsrc > 1 && m->d.buf == PEAL_BUF_OUT && p->exec == m->from && carried) {
         overwrite(w, m, p);
         add_dst(w, p, m->d);
+        publish(w, p, m->sent);
+        publish(w, p, w->list_order[m->rank]);
         return;
     }
     if (p && p->nsrc == 1 && p->src[0].rank == m->from && m->s.buf < PEAL_BUF_TMP)
@@ -236,23 +289,31 @@ static void pull(peali_work *w, const peali_move *m)
     else if (p)
         store(w, p);
     overwrite(w, m, NULL);
-    fresh(w, m, src);
+    peali_pending *q = fresh(w, m, src);
+    if (q)
+        publish(w, q, w->list_order[m->rank]);
 }
 
 void peali_fuse_move(peali_work *w, const peali_move *m)
 {
-    if (m->rank == m->from)
+    if (m->rank == m->from) {
         copy(w, m);
-    else
+    } else if (w->mode == PEALI_PULL) {
         pull(w, m);
+    } else { /* S is the landing slot */
+        overwrite(w, m, NULL);
+        fresh(w, m, m->s);
+    }
 }
 
 /* The pending sum to which rank M->rank may add at M->d; NULL where it starts from memory. */
 static peali_pending *sum(peali_work *w, const peali_move *m)
 {
     peali_pending *q = exact(w, m->d, m->first, m->end);
-    if (!q || (q->exec == m->rank && q->ndst == 1))
+    if (q && q->exec == m->rank && q->ndst == 1 && may_carry(w, q, m->rank))
         return q;
+    if (!q)
+        return NULL;
     if (q->exec != m->rank || q->nsrc > 1 || q->src[0].rank != m->rank) {
         store(w, q);
         return NULL;
@@ -265,31 +326,43 @@ static peali_pending *sum(peali_work *w, const peali_move *m)
 void peali_fuse_reduce(peali_work *w, const peali_move *m)
 {
     peali_pending *p = exact(w, m->s, m->first, m->end);
-    peali_loc src = m->s;
-    if (p && p->nsrc == 1) {
-        src = p->src[0];
-        if (m->dead && m->s.buf >= PEAL_BUF_TMP)
-            drop(p, m->s);
-    } else if (p) {
-        store(w, p);
-    }
+    peali_loc src = p ? look_through(w, p, m->s, m->rank) : m->s;
+    if (p && m->dead && m->s.buf >= PEAL_BUF_TMP)
+        drop(p, m->s);
     peali_pending *q = sum(w, m);
     if (!q)
         q = fresh(w, m, m->d);
     if (!q)
         return;
     add_src(w, q, src);
+    if (p && p->allowed && src.rank != m->rank)
+        publish(w, q, p->allowed);
     overwrite(w, m, q);
 }
 
-peali_loc peali_fuse_source(peali_work *w, int32_t rank, peali_loc s, int32_t first, int32_t end)
+void peali_fuse_send(peali_work *w, const peali_move *m)
 {
-    peali_pending *p = exact(w, s, first, end);
-    if (p && p->nsrc == 1 && p->src[0].rank == rank)
-        return p->src[0];
+    peali_pending *p = exact(w, m->s, m->first, m->end);
+    if (w->mode == PEALI_PUSH) {
+        if (p)
+            add_dst(w, p, m->d);
+        else
+            p = fresh(w, m, m->s);
+    }
     if (p)
+        publish(w, p, w->list_order[m->rank]);
+}
+
+peali_loc peali_fuse_source(peali_work *w, const peali_move *m)
+{
+    peali_pending *p = exact(w, m->s, m->first, m->end);
+    peali_loc src = m->s;
+    if (p && p->nsrc == 1 && p->src[0].rank == m->rank)
+        src = p->src[0];
+    else if (p)
         store(w, p);
-    return s;
+    fill_slot(w, src);
+    return src;
 }
 
 void peali_fuse_overwrite(peali_work *w, peali_loc d, int32_t first, int32_t end)
@@ -297,12 +370,43 @@ void peali_fuse_overwrite(peali_work *w, peali_loc d, int32_t first, int32_t end
     overwrite(w, &(peali_move){.d = d, .first = first, .end = end}, NULL);
 }
 
+peali_loc peali_fuse_land(peali_work *w, int32_t rank, int32_t first, int32_t end)
+{
+    peali_landing *slot = peali_work_get(w, 1, sizeof *slot);
+    if (slot)
+        *slot = (peali_landing){.first = first, .end = end};
+    int32_t no = w->landings[rank].n;
+    peali_work_push(w, &w->landings[rank], slot);
+    return (peali_loc){(int16_t)rank, (int16_t)(-1 - no), first};
+}
+
+void peali_fuse_before(peali_work *w, int32_t rank, const peali_events *events)
+{
+    for (int32_t i = 0; i < w->pendings.n; i++) {
+        peali_pending *p = w->pendings.at[i];
+        if (p->live && p->exec == rank && p->allowed && !peali_events_within(w, events, p->allowed))
+            store(w, p);
+    }
+}
+
+void peali_fuse_flush(peali_work *w)
+{
+    for (int32_t i = 0; i < w->pendings.n; i++)
+        store(w, w->pendings.at[i]);
+    w->pendings.n = 0;
+}
+
+static bool needed_at_end(peali_loc d)
+{
+    return d.buf == PEAL_BUF_OUT || d.buf < 0;
+}
+
 void peali_fuse_finish(peali_work *w)
 {
     for (int32_t i = 0; i < w->pendings.n; i++) {
         peali_pending *p = w->pendings.at[i];
         for (int32_t k = 0; p->live && k < p->ndst; k++)
-            if (p->dst[k].buf != PEAL_BUF_OUT)
+            if (!needed_at_end(p->dst[k]))
                 p->dst[k--] = p->dst[--p->ndst];
         if (p->ndst > 0)
             store(w, p);

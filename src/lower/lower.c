@@ -46,6 +46,9 @@ typedef struct step {
     int32_t match; /* operation number of its other end, within reach */
     bool done;
     bool dead;     /* reads a scratch buffer for the last time before it is overwritten */
+    int32_t event; /* of a message out of reach: its being over; -1: no other rank can tell */
+    peali_loc land;             /* push: where the message lands */
+    const peali_events *before; /* a send, or a receive that was taken: the events before it in list order */
 } step;
 
 typedef struct driver {
@@ -54,7 +57,7 @@ typedef struct driver {
     const peal_problem *problem;
     step **steps;    /* per rank within reach, per operation */
     int32_t *at;     /* per rank: the next operation */
-    peali_vec *open; /* per rank: operations that sent and were not received yet */
+    peali_vec *open; /* per rank: operations that sent within reach and were not received yet */
 } driver;
 
 static bool is_message(const peali_op *op)
@@ -86,6 +89,7 @@ static peal_status build(driver *d)
     d->at = peali_work_get(w, (size_t)n, sizeof *d->at);
     d->open = peali_work_get(w, (size_t)n, sizeof *d->open);
     w->code = peali_work_get(w, (size_t)n, sizeof *w->code);
+    w->landings = peali_work_get(w, (size_t)n, sizeof *w->landings);
     if (w->failed)
         return PEAL_ERR_MEMORY;
     for (int x = 0; x < n; x++) {
@@ -146,6 +150,27 @@ static peal_status match_from(driver *d, int x)
     return PEAL_OK;
 }
 
+/* Numbers what can come from out of reach: arrivals, and in pull (where a rendezvous may wait) completions of sends. */
+static void number_events(driver *d)
+{
+    peali_work *w = &d->w;
+    int n = w->reach->nranks;
+    for (int x = 0; x < n; x++)
+        for (int32_t i = 0; i < w->scheds[x]->nops; i++) {
+            const peali_op *op = &w->scheds[x]->ops[i];
+            step *s = &d->steps[x][i];
+            bool counts = n > 1 && is_message(op) && s->peer < 0 && (op->verb == PEALI_RECV || w->mode == PEALI_PULL);
+            s->event = counts ? w->nevents++ : -1;
+        }
+    w->nwords = (w->nevents + 63) / 64;
+    w->list_order = peali_work_get(w, (size_t)n, sizeof *w->list_order);
+    w->now = peali_work_get(w, (size_t)n, sizeof *w->now);
+    for (int x = 0; x < n && !w->failed; x++) {
+        w->list_order[x] = peali_work_get(w, (size_t)w->nwords, sizeof **w->list_order);
+        w->now[x] = peali_work_get(w, (size_t)w->nwords, sizeof **w->now);
+    }
+}
+
 static peal_status prepare(driver *d)
 {
     peali_work *w = &d->w;
@@ -163,6 +188,7 @@ static peal_status prepare(driver *d)
     w->npieces = w->cuts.n > 0 ? w->cuts.n - 1 : 0;
     w->ncells = w->npieces + nbufs - PEAL_BUF_TMP;
     w->cells = peali_work_get(w, (size_t)n * (size_t)w->ncells, sizeof *w->cells);
+    number_events(d);
     return status == PEAL_OK && w->failed ? PEAL_ERR_MEMORY : status;
 }
 
@@ -194,24 +220,82 @@ static peali_loc loc(driver *d, int x, int buf, const peali_op *op)
     return (peali_loc){(int16_t)x, (int16_t)buf, base};
 }
 
-static void out_of_reach(driver *d, int x, const peali_op *op, int32_t first, int32_t end)
+static const peali_events *snapshot(peali_work *w, int x)
+{
+    peali_events *copy = w->nevents ? peali_work_get(w, (size_t)w->nwords, sizeof *copy) : NULL;
+    if (copy)
+        peali_events_join(w, copy, w->list_order[x]);
+    return copy;
+}
+
+/* In list order, an operation that overwrites what was sent waits for that send to be over. */
+static void overwrites_sent(driver *d, int x, int32_t i)
 {
     peali_work *w = &d->w;
+    const peal_sched *s = w->scheds[x];
+    for (int32_t j = 0; w->nevents > 0 && j < i; j++) {
+        const step *sent = &d->steps[x][j];
+        if (s->ops[j].verb != PEALI_SEND || !overlap(&s->ops[i], &s->ops[j]))
+            continue;
+        if (sent->peer < 0)
+            peali_events_add(w->list_order[x], sent->event);
+        else
+            peali_events_join(w, w->list_order[x], d->steps[sent->peer][sent->match].before);
+    }
+}
+
+static void post(driver *d, int x, int32_t i, peali_loc at, const peali_move *m)
+{
+    peali_work *w = &d->w;
+    const peali_op *op = &w->scheds[x]->ops[i];
     bool sends = op->verb == PEALI_SEND;
-    peali_loc *at = peali_work_get(w, 1, sizeof *at);
-    if (!at)
+    peali_loc *locs = peali_work_get(w, 1, sizeof *locs);
+    if (!locs)
         return;
-    *at = loc(d, x, sends ? op->src : op->dst, op);
-    if (sends)
-        *at = peali_fuse_source(w, x, *at, first, end);
-    else
-        peali_fuse_overwrite(w, *at, first, end);
-    peali_instr i = {.kind = sends ? PEALI_I_SEND : PEALI_I_RECV, .lane = op->lane, .peer = op->peer, .flag = -1};
-    i.nsrc = sends;
-    i.ndst = !sends;
-    i.first = first;
-    i.end = end;
-    peali_emit(w, x, i, at);
+    *locs = at;
+    peali_instr instr = {.kind = sends ? PEALI_I_SEND : PEALI_I_RECV, .lane = op->lane, .peer = op->peer, .flag = -1};
+    instr.nsrc = sends;
+    instr.ndst = !sends;
+    instr.first = m->first;
+    instr.end = m->end;
+    peali_emit(w, x, instr, locs, d->steps[x][i].event);
+}
+
+/* Push: every message from out of reach has a landing slot, and its receive is posted when the slice begins. */
+static void post_landings(driver *d, int x)
+{
+    peali_work *w = &d->w;
+    for (int32_t i = 0; i < w->scheds[x]->nops; i++) {
+        const peali_op *op = &w->scheds[x]->ops[i];
+        if (op->verb != PEALI_RECV || d->steps[x][i].peer >= 0)
+            continue;
+        peali_move m = {.first = peali_cuts_find(&w->cuts, op->first), .end = peali_cuts_find(&w->cuts, op->end)};
+        d->steps[x][i].land = peali_fuse_land(w, x, m.first, m.end);
+        post(d, x, i, d->steps[x][i].land, &m);
+    }
+}
+
+static void out_of_reach(driver *d, int x, int32_t i, peali_move *m)
+{
+    peali_work *w = &d->w;
+    const peali_op *op = &w->scheds[x]->ops[i];
+    if (op->verb == PEALI_SEND) {
+        m->s = loc(d, x, op->src, op);
+        post(d, x, i, peali_fuse_source(w, m), m);
+        return;
+    }
+    m->d = loc(d, x, op->dst, op);
+    if (w->mode == PEALI_PULL) {
+        peali_fuse_overwrite(w, m->d, m->first, m->end);
+        post(d, x, i, m->d, m);
+    }
+    if (w->nevents > 0)
+        peali_events_add(w->list_order[x], d->steps[x][i].event);
+    if (w->mode == PEALI_PUSH) {
+        m->s = d->steps[x][i].land;
+        m->from = -1;
+        peali_fuse_move(w, m);
+    }
 }
 
 static void received(driver *d, int x, const peali_op *send)
@@ -224,36 +308,87 @@ static void received(driver *d, int x, const peali_op *send)
         }
 }
 
+static void sent(driver *d, int x, int32_t i, peali_move *m)
+{
+    peali_work *w = &d->w;
+    const peali_op *op = &w->scheds[x]->ops[i];
+    step *s = &d->steps[x][i];
+    s->before = snapshot(w, x);
+    peali_work_push(w, &d->open[x], (void *)op);
+    m->s = loc(d, x, op->src, op);
+    if (w->mode == PEALI_PUSH)
+        m->d = s->land = peali_fuse_land(w, s->peer, m->first, m->end);
+    peali_fuse_send(w, m);
+}
+
+static void receive(driver *d, int x, int32_t i, peali_move *m)
+{
+    peali_work *w = &d->w;
+    step *s = &d->steps[x][i];
+    const peali_op *send = &w->scheds[s->peer]->ops[s->match];
+    const step *other = &d->steps[s->peer][s->match];
+    if (w->nevents > 0)
+        peali_events_join(w, w->list_order[x], other->before);
+    s->before = snapshot(w, x);
+    m->sent = other->before;
+    m->from = s->peer;
+    m->s = w->mode == PEALI_PUSH ? other->land : loc(d, s->peer, send->src, send);
+    m->d = loc(d, x, w->scheds[x]->ops[i].dst, &w->scheds[x]->ops[i]);
+    received(d, s->peer, send);
+    peali_fuse_move(w, m);
+}
+
+static void compute(driver *d, int x, int32_t i, peali_move *m)
+{
+    const peali_op *op = &d->w.scheds[x]->ops[i];
+    m->d = loc(d, x, op->dst, op);
+    m->s = loc(d, x, op->src, op);
+    if (op->verb == PEALI_REDUCE)
+        peali_fuse_reduce(&d->w, m);
+    else
+        peali_fuse_move(&d->w, m);
+}
+
 static void take(driver *d, int x, int32_t i)
 {
     peali_work *w = &d->w;
     const peali_op *op = &w->scheds[x]->ops[i];
     step *s = &d->steps[x][i];
-    s->done = true;
     peali_move m = {.rank = x, .from = x, .dead = s->dead};
     m.first = peali_cuts_find(&w->cuts, op->first);
     m.end = peali_cuts_find(&w->cuts, op->end);
-    if (is_message(op) && s->peer < 0) {
-        out_of_reach(d, x, op, m.first, m.end);
-        return;
-    }
-    if (op->verb == PEALI_SEND) {
-        peali_work_push(w, &d->open[x], (void *)op);
-        return;
-    }
-    m.d = loc(d, x, op->dst, op);
-    if (op->verb == PEALI_RECV) {
-        const peali_op *send = &w->scheds[s->peer]->ops[s->match];
-        m.from = s->peer;
-        m.s = loc(d, s->peer, send->src, send);
-        received(d, s->peer, send);
-    } else {
-        m.s = loc(d, x, op->src, op);
-    }
-    if (op->verb == PEALI_REDUCE)
-        peali_fuse_reduce(w, &m);
+    s->done = true;
+    overwrites_sent(d, x, i);
+    if (is_message(op) && s->peer < 0)
+        out_of_reach(d, x, i, &m);
+    else if (op->verb == PEALI_SEND)
+        sent(d, x, i, &m);
+    else if (op->verb == PEALI_RECV)
+        receive(d, x, i, &m);
     else
-        peali_fuse_move(w, &m);
+        compute(d, x, i, &m);
+    if (!w->fuse)
+        peali_fuse_flush(w);
+}
+
+static void begin(driver *d, int x)
+{
+    peali_emit(&d->w, x, (peali_instr){.kind = PEALI_I_ENTER, .peer = -1, .flag = -1}, NULL, -1);
+    if (d->w.mode == PEALI_PUSH)
+        post_landings(d, x);
+}
+
+/* Push: exit names the landing slots that no instruction reads, because a slice is left only when all its messages have arrived. */
+static void end(driver *d, int x)
+{
+    peali_work *w = &d->w;
+    const peali_vec *slots = &w->landings[x];
+    peali_loc *locs = peali_work_get(w, (size_t)slots->n, sizeof *locs);
+    peali_instr i = {.kind = PEALI_I_EXIT, .peer = -1, .flag = -1};
+    for (int32_t k = 0; locs && k < slots->n; k++)
+        if (!((peali_landing *)slots->at[k])->read)
+            locs[i.nsrc++] = (peali_loc){(int16_t)x, (int16_t)(-1 - k), 0};
+    peali_emit(w, x, i, locs, -1);
 }
 
 static peal_status drive(driver *d)
@@ -261,7 +396,7 @@ static peal_status drive(driver *d)
     peali_work *w = &d->w;
     int n = w->reach->nranks;
     for (int x = 0; x < n; x++)
-        peali_emit(w, x, (peali_instr){.kind = PEALI_I_ENTER, .peer = -1, .flag = -1}, NULL);
+        begin(d, x);
     for (bool moved = true; moved && !w->failed;) {
         moved = false;
         for (int x = 0; x < n; x++)
@@ -278,7 +413,9 @@ static peal_status drive(driver *d)
         }
     peali_fuse_finish(w);
     for (int x = 0; x < n; x++)
-        peali_emit(w, x, (peali_instr){.kind = PEALI_I_EXIT, .peer = -1, .flag = -1}, NULL);
+        end(d, x);
+    if (w->mode == PEALI_PUSH)
+        peali_emit_prune(w);
     return w->failed ? PEAL_ERR_MEMORY : PEAL_OK;
 }
 
@@ -290,8 +427,10 @@ static void finish(driver *d)
     peali_arena_free(&d->w.arena);
 }
 
-static peal_status lower(driver *d)
+static peal_status lower(driver *d, bool fuse)
 {
+    d->w.mode = d->w.reach->mode;
+    d->w.fuse = fuse;
     peal_status status = build(d);
     if (status == PEAL_OK)
         status = prepare(d);
@@ -300,10 +439,22 @@ static peal_status lower(driver *d)
     return status;
 }
 
+/* Fused, unless fusing makes a message wait for what it would not wait for in list order, and so might close a cycle elsewhere. */
+static peal_status lower_safely(driver *d)
+{
+    driver again = *d;
+    peal_status status = lower(d, true);
+    if (status != PEAL_OK || !d->w.bad)
+        return status;
+    finish(d);
+    *d = again;
+    return lower(d, false);
+}
+
 peal_status peali_lower(const peal_algo *algo, const peal_problem *problem, const peali_reach *reach, int rank, peali_program **out)
 {
     driver d = {.w.reach = reach, .algo = algo, .problem = problem};
-    peal_status status = lower(&d);
+    peal_status status = lower_safely(&d);
     if (status == PEAL_OK)
         status = peali_pack(&d.w, within(reach, rank), algo, out);
     finish(&d);
@@ -313,7 +464,7 @@ peal_status peali_lower(const peal_algo *algo, const peal_problem *problem, cons
 peal_status peali_lower_all(const peal_algo *algo, const peal_problem *problem, const peali_reach *reach, peali_program **out)
 {
     driver d = {.w.reach = reach, .algo = algo, .problem = problem};
-    peal_status status = lower(&d);
+    peal_status status = lower_safely(&d);
     for (int x = 0; x < reach->nranks; x++)
         out[x] = NULL;
     for (int x = 0; status == PEAL_OK && x < reach->nranks; x++)

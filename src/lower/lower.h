@@ -8,10 +8,18 @@
 #include "lower/program.h"
 #include "sched/sched.h"
 
-/* The ranks within reach of each other, ascending, the calling rank among them: peers' memory can be read (pull) or stored to (push). */
+/*
+ * How ranks within reach meet. Pull (CPU, shared memory): readers load from peers' buffers, and a sum may be stored into their OUT;
+ * ranks wait for flags that peers raise. Push (GPU): senders store into landing slots at the receiver, each with a flag beside it,
+ * and nobody touches a peer's user memory.
+ */
+typedef enum peali_mode { PEALI_PULL, PEALI_PUSH } peali_mode;
+
+/* The ranks within reach of each other, ascending, the calling rank among them. */
 typedef struct peali_reach {
     int nranks;
     const int32_t *ranks;
+    peali_mode mode;
 } peali_reach;
 
 /* The program of one rank: symbolic, without a count, cached by its communicator. */
@@ -21,19 +29,26 @@ typedef struct peali_program {
     int32_t rank, nranks;
     int32_t me;      /* its index among the ranks within reach */
     int32_t nreach;
+    peali_mode mode;
     int32_t nblocks, ncuts;
     int32_t ninstrs, nflags, nlanes;
+    int32_t most_flags; /* nflags of the rank within reach that has most */
     int32_t nscratch;
+    int32_t nland;      /* landing slots of all ranks within reach */
     const int32_t *cuts;         /* block numbers */
     const int32_t *slot_blocks;  /* the most blocks that scratch buffer PEAL_BUF_TMP + i holds at any rank within reach */
     const peali_instr *instrs;
     const peali_loc *locs;
     const int32_t *waits;
     const peali_await *awaits;
+    const int32_t *land_start;  /* push: the first entry in land_* of each rank within reach, and the end */
+    const int32_t *land_first, *land_end; /* push: the cuts of each landing slot */
+    const uint8_t *stores_to;   /* push: 1 for each rank within reach whose landing slots this rank stores to */
+    const uint8_t *knows;       /* push: 1 for each rank within reach whose begin this rank's end waits for */
 } peali_program;
 
 /*
- * Lowers ALGO for rank RANK, in pull mode. The ranks in REACH compute the same instructions in the same order, so they agree
+ * Lowers ALGO for rank RANK. The ranks in REACH compute the same instructions in the same order, so they agree
  * without talking. *OUT is freed with peali_program_free.
  *
  * Returns: PEAL_OK; PEAL_ERR_INVALID a schedule is wrong (logged); PEAL_ERR_MEMORY.

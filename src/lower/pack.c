@@ -41,6 +41,8 @@ typedef struct room {
     int32_t *waits;
     peali_await *awaits;
     int32_t *cuts, *slot_blocks;
+    int32_t *land_start, *land_first, *land_end;
+    uint8_t *stores_to, *knows;
     int32_t nlocs, nwaits, nawaits;
 } room;
 
@@ -74,7 +76,42 @@ static bool make_room(const peali_work *w, const peali_vec *code, peali_program 
     to->awaits = peali_arena_get(&p->arena, nawaits, sizeof *to->awaits);
     to->cuts = peali_arena_get(&p->arena, (size_t)w->cuts.n + 1, sizeof *to->cuts);
     to->slot_blocks = peali_arena_get(&p->arena, (size_t)p->nscratch + 1, sizeof *to->slot_blocks);
-    return to->instrs && to->locs && to->waits && to->awaits && to->cuts && to->slot_blocks;
+    to->land_start = peali_arena_get(&p->arena, (size_t)p->nreach + 1, sizeof *to->land_start);
+    to->land_first = peali_arena_get(&p->arena, (size_t)p->nland + 1, sizeof *to->land_first);
+    to->land_end = peali_arena_get(&p->arena, (size_t)p->nland + 1, sizeof *to->land_end);
+    to->stores_to = peali_arena_get(&p->arena, (size_t)p->nreach, 1);
+    to->knows = peali_arena_get(&p->arena, (size_t)p->nreach, 1);
+    return to->instrs && to->locs && to->waits && to->awaits && to->cuts && to->slot_blocks && to->land_start && to->land_first &&
+           to->land_end && to->stores_to && to->knows;
+}
+
+static void put_landings(const peali_work *w, room *to)
+{
+    int32_t at = 0;
+    for (int x = 0; x < w->reach->nranks; x++) {
+        to->land_start[x] = at;
+        for (int32_t k = 0; k < w->landings[x].n; k++, at++) {
+            const peali_landing *slot = w->landings[x].at[k];
+            to->land_first[at] = slot->first;
+            to->land_end[at] = slot->end;
+        }
+    }
+    to->land_start[w->reach->nranks] = at;
+}
+
+/* Whom this rank stores to, and whose begin is known at its end. */
+static void put_neighbours(const peali_work *w, int x, room *to)
+{
+    const peali_vec *code = &w->code[x];
+    const peali_rec *last = code->at[code->n - 1];
+    for (int y = 0; y < w->reach->nranks; y++)
+        to->knows[y] = last->clock[y] > 0;
+    for (int32_t k = 0; k < code->n; k++) {
+        const peali_rec *r = code->at[k];
+        for (int32_t i = r->i.nsrc; i < r->i.nsrc + r->i.ndst; i++)
+            if (r->locs[i].buf < 0 && r->locs[i].rank != x)
+                to->stores_to[r->locs[i].rank] = 1;
+    }
 }
 
 peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_program **out)
@@ -92,23 +129,35 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
     p->ncuts = w->cuts.n;
     p->ninstrs = code->n;
     p->nscratch = w->ncells - w->npieces;
+    p->mode = w->mode;
+    for (int y = 0; y < p->nreach; y++)
+        p->nland += w->landings[y].n;
     if (!make_room(w, code, p, &to)) {
         peali_program_free(&p);
         return PEAL_ERR_MEMORY;
     }
     number_flags(w);
     p->nflags = count_flags(code);
+    for (int y = 0; y < p->nreach; y++)
+        p->most_flags = count_flags(&w->code[y]) > p->most_flags ? count_flags(&w->code[y]) : p->most_flags;
     for (int32_t k = 0; k < code->n; k++)
         put(&to, code->at[k]);
     if (w->cuts.n)
         memcpy(to.cuts, w->cuts.at, (size_t)w->cuts.n * sizeof *to.cuts);
     size_slots(w, to.slot_blocks);
+    put_landings(w, &to);
+    put_neighbours(w, x, &to);
     p->instrs = to.instrs;
     p->locs = to.locs;
     p->waits = to.waits;
     p->awaits = to.awaits;
     p->cuts = to.cuts;
     p->slot_blocks = to.slot_blocks;
+    p->land_start = to.land_start;
+    p->land_first = to.land_first;
+    p->land_end = to.land_end;
+    p->stores_to = to.stores_to;
+    p->knows = to.knows;
     *out = p;
     return PEAL_OK;
 }

@@ -8,6 +8,9 @@
 #include "lower/lower.h"
 #include "sched/cuts.h"
 
+/* A set of events that come from out of reach (arrivals, completions of sends); w->nwords words. */
+typedef uint64_t peali_events;
+
 /* A value that is known but not stored yet: sources in order, and where it goes. All operands have the range [first, end) of cuts. */
 typedef struct peali_pending {
     int32_t exec; /* index of the rank that runs it */
@@ -15,6 +18,7 @@ typedef struct peali_pending {
     int32_t nsrc, ndst, src_cap, dst_cap;
     peali_loc *src, *dst;
     bool live;
+    peali_events *allowed; /* published: the events that it may wait for; NULL before another rank relies on it */
 } peali_pending;
 
 /* An emitted instruction. */
@@ -24,9 +28,11 @@ typedef struct peali_rec {
     bool async;            /* send or recv: over only where somebody waited */
     struct peali_rec *waiter; /* async: the first instruction of its rank that waits for it and is itself not async */
     bool waited;
-    const peali_loc *locs;
+    peali_loc *locs; /* sources, then destinations */
     struct peali_rec **waits, **awaits;
     int32_t *clock; /* instructions of each rank that are over before this one is */
+    peali_events *events; /* that happened before it begins (send, recv) or is over (all others) */
+    int32_t event;        /* async: the event of its being over; else -1 */
 } peali_rec;
 
 typedef struct peali_link {
@@ -34,7 +40,7 @@ typedef struct peali_link {
     struct peali_link *next;
 } peali_link;
 
-/* One piece of a rank's IN and OUT (which may be one memory), or one scratch buffer of a rank. */
+/* One piece of a rank's IN and OUT (which may be one memory), one scratch buffer, or one landing slot of a rank. */
 typedef struct peali_cell {
     peali_link *writers, *readers; /* pending values; dead ones are skipped */
     peali_rec *wrote;              /* emitted: the last writer, and readers since */
@@ -46,17 +52,30 @@ typedef struct peali_vec {
     int32_t n, cap;
 } peali_vec;
 
+/* A landing slot (push): written once a slice, by one store of a peer within reach or by one message from out of reach. */
+typedef struct peali_landing {
+    peali_cell cell;
+    int32_t first, end; /* cuts */
+    bool read;
+} peali_landing;
+
 typedef struct peali_work {
     peali_arena arena;
     const peali_reach *reach;
+    peali_mode mode;
+    bool fuse; /* false: every value is stored at once */
+    bool bad;  /* an outgoing message waits for an event that it would not wait for in list order */
     peal_sched **scheds; /* per rank within reach */
     peali_cuts cuts;
     int32_t npieces, ncells;
     peali_cell *cells;   /* ncells of each rank: pieces, then scratch buffers */
     peali_vec *code;     /* per rank: its peali_rec in order */
     peali_vec pendings;  /* all, in order of birth */
-    peali_vec deps;      /* of the instruction being emitted */
+    peali_vec *landings; /* per rank: its peali_landing */
     int32_t nrecs;
+    int32_t nevents, nwords;
+    peali_events **list_order; /* per rank: events that happened before its next operation, run in list order */
+    peali_events **now;        /* per rank: events that happened before its next instruction */
     bool failed;         /* memory ran out; all functions then do nothing of use, and the lowering ends with an error */
 } peali_work;
 
@@ -69,33 +88,76 @@ void peali_work_link(peali_work *w, peali_link **list, void *what);
 static inline peali_cell *peali_work_cells(const peali_work *w, peali_loc loc, int32_t first, int32_t end, int32_t *n)
 {
     peali_cell *mine = w->cells + (int64_t)loc.rank * w->ncells;
+    if (loc.buf < 0) {
+        *n = 1;
+        return &((peali_landing *)w->landings[loc.rank].at[-1 - loc.buf])->cell;
+    }
     *n = loc.buf >= PEAL_BUF_TMP ? 1 : end - first;
     return loc.buf >= PEAL_BUF_TMP ? mine + w->npieces + loc.buf - PEAL_BUF_TMP : mine + first;
 }
 
-/* Emission. Operands: nsrc sources, then ndst destinations. */
-peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, const peali_loc *locs);
+/* Event sets. */
+static inline bool peali_events_within(const peali_work *w, const peali_events *a, const peali_events *b)
+{
+    for (int32_t i = 0; i < w->nwords; i++)
+        if (a[i] & ~b[i])
+            return false;
+    return true;
+}
 
-/* Moves D <- S over [first, end): a copy of rank RANK, or (from != rank) a message of FROM received by RANK within reach. DEAD: the
- * scratch buffer of S is not read any more. */
+static inline void peali_events_join(const peali_work *w, peali_events *to, const peali_events *from)
+{
+    for (int32_t i = 0; i < w->nwords; i++)
+        to[i] |= from[i];
+}
+
+static inline void peali_events_add(peali_events *to, int32_t event)
+{
+    if (event >= 0)
+        to[event / 64] |= (peali_events)1 << event % 64;
+}
+
+/* Emission. Operands: nsrc sources, then ndst destinations, in memory of the workbench. EVENT: see peali_rec. */
+peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, peali_loc *locs, int32_t event);
+
+/* Push, at the end: drops stores to a rank's own memory that are overwritten unread; nobody else can read them. */
+void peali_emit_prune(peali_work *w);
+
+/* Stores the published values of rank RANK that may not wait for EVENTS, because it is about to. */
+void peali_fuse_before(peali_work *w, int32_t rank, const peali_events *events);
+
+/* A new landing slot of RANK, for [first, end). */
+peali_loc peali_fuse_land(peali_work *w, int32_t rank, int32_t first, int32_t end);
+
+/*
+ * Moves D <- S over [first, end): a copy of rank RANK, or (from != rank) a message of FROM received by RANK within reach. DEAD: the
+ * scratch buffer of S is not read any more. SENT: the events before the send, in list order.
+ */
 typedef struct peali_move {
     int32_t rank, from;
     int32_t first, end;
     peali_loc d, s;
     bool dead;
+    const peali_events *sent;
 } peali_move;
+
+/* A send of M->rank within reach: what is pending at M->s is published; push: it also goes to landing slot M->d. */
+void peali_fuse_send(peali_work *w, const peali_move *m);
 
 void peali_fuse_move(peali_work *w, const peali_move *m);
 void peali_fuse_reduce(peali_work *w, const peali_move *m);
 
 /* What a message out of reach reads: stores or looks through whatever is pending there. */
-peali_loc peali_fuse_source(peali_work *w, int32_t rank, peali_loc s, int32_t first, int32_t end);
+peali_loc peali_fuse_source(peali_work *w, const peali_move *m);
 
 /* D is about to be overwritten by something that is no pending value: what reads it is stored, what would write it is dropped. */
 void peali_fuse_overwrite(peali_work *w, peali_loc d, int32_t first, int32_t end);
 
-/* Stores all that reaches OUT and drops the rest. */
+/* Stores all that is pending and drops what no OUT and no peer needs. */
 void peali_fuse_finish(peali_work *w);
+
+/* Stores all that is pending, as it is: for lowering without fusing. */
+void peali_fuse_flush(peali_work *w);
 
 /* The program of the rank with index X, in memory of its own. */
 PEAL_MUST_CHECK peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_program **out);

@@ -365,3 +365,19 @@ peal_status peali_threads_allgather(peal_threads *threads, int rank, const void 
     pthread_mutex_unlock(&threads->lock);
     return status;
 }
+
+peal_status peali_threads_agree(peal_threads *threads, int rank, peal_status status)
+{
+    peal_status worst = status;
+    pthread_mutex_lock(&threads->lock);
+    threads->mine[rank] = &status;
+    peal_status met = meet(threads, rank);
+    for (int r = 0; met == PEAL_OK && r < threads->nranks; r++) {
+        peal_status theirs = *(const peal_status *)threads->mine[r];
+        worst = theirs < worst ? theirs : worst;
+    }
+    if (met == PEAL_OK)
+        met = meet(threads, rank);
+    pthread_mutex_unlock(&threads->lock);
+    return met == PEAL_OK ? worst : met;
+}

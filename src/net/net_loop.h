@@ -11,6 +11,10 @@ PEAL_MUST_CHECK peal_status peali_net_loop_create(peal_threads *threads, int ran
 
 /* Gathers BYTES of every rank in rank order; blocks until all have called. Threads: one per rank. */
 PEAL_MUST_CHECK peal_status peali_threads_allgather(peal_threads *threads, int rank, const void *mine, void *all, size_t bytes);
+
+/* The least STATUS of any rank; blocks until all have called. Threads: one per rank. */
+PEAL_MUST_CHECK peal_status peali_threads_agree(peal_threads *threads, int rank, peal_status status);
+
 int peali_threads_size(const peal_threads *threads);
 
 #endif

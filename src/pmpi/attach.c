@@ -18,10 +18,9 @@
 
 enum phase { UNKNOWN, UNWANTED, WANTED, OPEN, CLOSED };
 
-static enum phase phase;                                 /* release in phase_set, acquire in phase_now: keys, sizes of types */
+static enum phase phase;                                 /* release in phase_set, acquire in phase_now: the key, sizes of types */
 static bool preloaded;                                   /* written before main */
 static int state_key = MPI_KEYVAL_INVALID;               /* a peali_attach on each communicator */
-static int final_key = MPI_KEYVAL_INVALID;               /* on MPI_COMM_SELF: its deletion is the start of MPI_Finalize */
 static peali_attach *all;                                /* under lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* never held across an MPI call */
 
@@ -90,14 +89,15 @@ static int state_delete(MPI_Comm comm, int key, void *value, void *extra)
 
 /*
  * MPI deletes the attributes of MPI_COMM_SELF first of all in MPI_Finalize, last set first, and still works. So those of other
- * communicators are all in the list, latest made first, and one that MPI_COMM_SELF itself had is gone: it was set later.
+ * communicators are all in the list, latest made first, and one that MPI_COMM_SELF itself had is gone: it was set later. Other
+ * threads have left MPI, so the list is read without its lock.
  */
 static int final_delete(MPI_Comm comm, int key, void *value, void *extra)
 {
     int rank;
     phase_set(CLOSED);
-    while (all)
-        PMPI_Comm_delete_attr(all->user, state_key);
+    while (all && PMPI_Comm_delete_attr(all->user, state_key) == MPI_SUCCESS)
+        continue;
     PMPI_Comm_free_keyval(&state_key);
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0)
@@ -105,13 +105,16 @@ static int final_delete(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+/* Where MPI has no memory for a key, it refuses the first call that uses it: one rank alone must not pass calls on. */
 static void open_once(void)
 {
+    int final_key = MPI_KEYVAL_INVALID; /* its attribute on MPI_COMM_SELF keeps it until MPI_Finalize */
     peali_handles_init();
-    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, state_delete, &state_key, NULL) == MPI_SUCCESS &&
-        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, final_delete, &final_key, NULL) == MPI_SUCCESS &&
-        PMPI_Comm_set_attr(MPI_COMM_SELF, final_key, NULL) == MPI_SUCCESS)
-        phase_set(OPEN);
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, state_delete, &state_key, NULL);
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, final_delete, &final_key, NULL);
+    PMPI_Comm_set_attr(MPI_COMM_SELF, final_key, NULL);
+    PMPI_Comm_free_keyval(&final_key);
+    phase_set(OPEN);
 }
 
 bool peali_attach_open(void)

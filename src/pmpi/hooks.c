@@ -86,7 +86,16 @@ static int finish(const struct ask *a)
 
 static int error_of(peal_status status)
 {
-    return status == PEAL_OK ? MPI_SUCCESS : status == PEAL_ERR_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+    switch (status) {
+    case PEAL_OK:
+        return MPI_SUCCESS;
+    case PEAL_ERR_INVALID:
+        return MPI_ERR_BUFFER; /* all else was right, or the call would not have been taken */
+    case PEAL_ERR_MEMORY:
+        return MPI_ERR_NO_MEM;
+    default:
+        return MPI_ERR_OTHER;
+    }
 }
 
 static int allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -96,19 +105,19 @@ static int allreduce(const void *send, void *recv, int count, MPI_Datatype type,
         return mpi.allreduce(send, recv, count, type, op, comm);
     if (send == MPI_IN_PLACE)
         send = recv;
-    if (recv == MPI_IN_PLACE || !recv || !send)
+    if (recv == MPI_IN_PLACE)
         a.error = MPI_ERR_BUFFER;
     if (a.error == MPI_SUCCESS)
         a.error = error_of(peal_allreduce(send, recv, (size_t)count, a.type, a.op, a.comm, NULL));
     return finish(&a);
 }
 
-int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+PEAL_PUBLIC int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     return allreduce(send, recv, count, type, op, comm);
 }
 
-int PMPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+PEAL_PUBLIC int PMPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     return allreduce(send, recv, count, type, op, comm);
 }

@@ -58,9 +58,10 @@ static void push(peal_sched *s, peali_op op)
 
 static int32_t block_of(const struct peali_view *v, int32_t part)
 {
-    if (v->count == v->parts)
+    if (v->units == v->parts && v->units == v->count)
         return v->first + part;
-    return v->first + (int32_t)((int64_t)v->count * part / v->parts);
+    int64_t unit = (int64_t)v->units * part / v->parts;
+    return v->first + (int32_t)(v->units == v->count ? unit : v->count * unit / v->units);
 }
 
 /* The buffer of R as the outermost algorithm numbers it; -1 and an error where there is none. */
@@ -71,9 +72,9 @@ static int32_t buffer_of(peal_sched *s, peal_range r)
     if (r.buf == PEAL_BUF_OUT)
         return PEAL_BUF_OUT;
     int64_t slot = (int64_t)r.buf - PEAL_BUF_TMP + s->view.slot;
-    if (r.buf >= PEAL_BUF_TMP && 2 * slot + 1 <= INT16_MAX - PEAL_BUF_TMP)
+    if (r.buf >= PEAL_BUF_TMP && slot < PEAL_SLOTS)
         return (int32_t)(PEAL_BUF_TMP + 2 * slot);
-    refuse(s, "buffer %d is not IN, OUT or one of %d scratch slots", r.buf, INT16_MAX / 2);
+    refuse(s, "buffer %d is not IN, OUT or one of %d scratch slots", r.buf, PEAL_SLOTS);
     return -1;
 }
 
@@ -147,7 +148,7 @@ void peal_blocks(peal_sched *s, int n)
     v->set = true;
     v->parts = n;
     if (s->nblocks == 0)
-        s->nblocks = v->count = n;
+        s->nblocks = v->count = v->units = n;
 }
 
 void peal_send(peal_sched *s, int peer, peal_range from)
@@ -213,6 +214,8 @@ static bool call_valid(peal_sched *s, const peal_call *c)
         refuse(s, "a call as rank %d of %d ranks", c->rank, c->problem->nranks);
     else if (c->slot < 0 || c->lane < 0 || v->lane + c->lane >= PEAL_LANES)
         refuse(s, "a call from slot %d and lane %d on", c->slot, c->lane);
+    else if (c->grain < 0 || (c->grain && c->parts % c->grain))
+        refuse(s, "a call on %d parts with grain %d", c->parts, c->grain);
     return s->error == PEAL_OK;
 }
 
@@ -222,13 +225,14 @@ void peal_run(peal_sched *s, const peal_call *call)
     if (!call_valid(s, call) || !compose(s, call, &ranks))
         return;
     struct peali_view outer = s->view;
-    int32_t first = block_of(&outer, call->part);
+    int32_t first = block_of(&outer, call->part), count = block_of(&outer, call->part + call->parts) - first;
     s->view = (struct peali_view){
         .ranks = ranks ? ranks : outer.ranks,
         .nranks = call->problem->nranks,
         .rank = call->rank,
         .first = first,
-        .count = block_of(&outer, call->part + call->parts) - first,
+        .count = count,
+        .units = call->grain ? call->parts / call->grain : count,
         .slot = outer.slot + call->slot,
         .lane = outer.lane + call->lane,
         .lane_now = outer.lane + call->lane,

@@ -36,7 +36,8 @@ struct peal_sched {
     /* where the algorithm at work stands in the whole: composition */
     struct peali_view {
         const int *ranks;
-        int32_t nranks, rank, parts, first, count, slot, lane, lane_now;
+        int32_t nranks, rank, parts, slot, lane, lane_now;
+        int32_t first, count, units; /* its blocks; UNITS equal divisions of them, none of which a part cuts */
         int16_t in;
         bool set; /* peal_blocks was called */
     } view;

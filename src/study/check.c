@@ -48,10 +48,9 @@ static int say_case(char *text, size_t size, const peali_check_case *what)
     if (!p->node)
         return at;
     at += snprintf(text + at, size - (size_t)at, ", nodes ");
-    for (int r = 0, node = 0, count = 0; r < p->nranks && at < (int)size / 3; r++) {
-        node = p->node[r];
+    for (int r = 0, count = 0; r < p->nranks && at < (int)size / 3; r++) {
         count++;
-        if (r + 1 == p->nranks || p->node[r + 1] != node) {
+        if (r + 1 == p->nranks || p->node[r + 1] != p->node[r]) {
             at += snprintf(text + at, size - (size_t)at, "%s%d", count == r + 1 ? "" : "+", count);
             count = 0;
         }
@@ -78,7 +77,7 @@ peal_status peali_check_refute(peali_checking *c, int rank, int op, const char *
     return PEAL_ERR_INVALID;
 }
 
-/* Scratch slots that rank R uses, and the blocks it sends. */
+/* The scratch slots of one rank, and the blocks it sends. */
 static void count_rank(const peal_sched *s, int *slots, int64_t *sent)
 {
     int top = PEAL_BUF_TMP - 1;
@@ -114,8 +113,8 @@ static peal_status check_bill(peali_checking *c)
     if (found->rounds != claimed.rounds)
         return peali_check_refute(c, 0, -1, "the bill says %d rounds, the schedules take %d", claimed.rounds, found->rounds);
     if (found->sent != claimed.sent)
-        return peali_check_refute(c, busiest, -1, "the bill says that no rank sends more than %lld blocks and one does send them, "
-                                  "this rank sends most, %lld", (long long)claimed.sent, (long long)found->sent);
+        return peali_check_refute(c, busiest, -1, "the bill says %lld blocks sent, this rank sends most, %lld",
+                                  (long long)claimed.sent, (long long)found->sent);
     if (found->slots != claimed.slots)
         return peali_check_refute(c, widest, -1, "the bill says %d slots, this rank uses most, %d", claimed.slots, found->slots);
     return PEAL_OK;

@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-/* In an allgather a rank's IN, in a reduce-scatter its OUT, is its own part; only the root of a broadcast has IN, of a reduce OUT. */
+/*
+ * In an allgather a rank's IN, in a reduce-scatter its OUT, is its own part. Only the root of a broadcast has IN, of a reduce
+ * OUT: a user may give the others no such buffer.
+ */
 peali_span peali_check_holds(const peali_checking *c, int rank, int buf)
 {
     const peal_problem *p = c->what->problem;
@@ -169,8 +172,8 @@ static peal_status meet(peali_checking *c, mail *m, int r, int i)
     while (at < end && (c->match[m->send[at]] >= 0 || sent(c, m, at)->lane != op->lane))
         at++;
     if (at >= end)
-        return peali_check_refute(c, r, i, "there is no send for it: rank %d has no other send to rank %d on lane %d", (int)op->peer,
-                                  r, op->lane);
+        return peali_check_refute(c, r, i, "there is no send for it: rank %d has no other send to rank %d on lane %d",
+                                  (int)op->peer, r, op->lane);
     c->match[m->send[at]] = c->base[r] + i;
     c->match[c->base[r] + i] = m->send[at];
     const peali_op *s = sent(c, m, at);

@@ -91,8 +91,8 @@ static peal_status after(track *t, int32_t op, int32_t earlier, access a)
         return PEAL_OK;
     char words[128], name[24];
     peali_check_words(words, sizeof words, peali_check_op(t->c, t->rank, earlier));
-    return peali_check_refute(t->c, t->rank, op, "races with operation %d (%s): %s %s and does not wait for it", (int)earlier, words,
-                              a.write ? "writes" : "reads", peali_check_buffer(name, a.buf));
+    return peali_check_refute(t->c, t->rank, op, "races with operation %d (%s): %s %s and does not wait for it", (int)earlier,
+                              words, a.write ? "writes" : "reads", peali_check_buffer(name, a.buf));
 }
 
 static peal_status visit(track *t, int32_t op, int32_t at, access a)

@@ -40,16 +40,23 @@ void peali_machine_place(peali_place *place)
             place->cores[c / 64] |= (uint64_t)1 << c % 64;
 }
 
-int peali_machine_crowded(const peali_place *places, int n, int me)
+static const peali_place *place_of(const peali_place *places, size_t stride, int rank)
 {
+    return (const peali_place *)((const char *)places + stride * (size_t)rank);
+}
+
+int peali_machine_crowded(const peali_place *places, size_t stride, int n, int me)
+{
+    const peali_place *mine = place_of(places, stride, me);
     int ranks = 0, cores = 0;
     peali_place all = {0};
     for (int r = 0; r < n; r++) {
-        if (memcmp(places[r].host, places[me].host, sizeof places[r].host) != 0)
+        const peali_place *other = place_of(places, stride, r);
+        if (memcmp(other->host, mine->host, sizeof mine->host) != 0)
             continue;
         ranks++;
         for (int i = 0; i < PEALI_MACHINE_CORES / 64; i++)
-            all.cores[i] |= places[r].cores[i];
+            all.cores[i] |= other->cores[i];
     }
     for (int i = 0; i < PEALI_MACHINE_CORES / 64; i++)
         cores += __builtin_popcountll(all.cores[i]);

@@ -18,8 +18,8 @@ typedef struct peali_place {
 /* Where the calling process runs. Threads: any. */
 void peali_machine_place(peali_place *place);
 
-/* True where more of the N ranks at PLACES run on the host of PLACES[ME] than it has cores for them. */
-int peali_machine_crowded(const peali_place *places, int n, int me);
+/* True where more of N ranks run on the host of rank ME than it has cores for them. Places lie STRIDE bytes apart. */
+int peali_machine_crowded(const peali_place *places, size_t stride, int n, int me);
 
 /* One line for people: processor, cores, packages, NUMA nodes, last-level cache, memory. Returns BUF. */
 const char *peali_machine_describe(char *buf, size_t bytes);

@@ -85,6 +85,16 @@ static void every_type(void)
                 }
 }
 
+/* For repeat.sh: FNV-1a. */
+static void print_bits(const void *data, size_t bytes)
+{
+    unsigned long long hash = 14695981039346656037ull;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211ull;
+    if (rank == 0)
+        printf("bits %zu %016llx\n", bytes, hash);
+}
+
 static void same_bits(int count)
 {
     double *in = malloc((size_t)count * sizeof(*in)), *first = malloc((size_t)count * sizeof(*in)), *out = NULL, *all = NULL;
@@ -101,6 +111,7 @@ static void same_bits(int count)
             memcpy(first, out, (size_t)count * sizeof(*in));
         CHECK(memcmp(first, out, (size_t)count * sizeof(*in)) == 0);
     }
+    print_bits(out, (size_t)count * sizeof(*in));
     PMPI_Gather(out, count, MPI_DOUBLE, all, count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     for (int r = 1; rank == 0 && r < nranks; r++)
         CHECK(memcmp(all, all + (size_t)r * (size_t)count, (size_t)count * sizeof(*in)) == 0);

@@ -7,7 +7,7 @@ command -v hpcc >/dev/null || skip "no hpcc: apt-get install hpcc"
 ldd "$(command -v hpcc)" | grep -q 'libmpi\.so' || skip "this hpcc was not built for Open MPI"
 
 cp "$here/hpccinf.txt" "$dir" && cd "$dir" || exit 1
-ranks_peal 4 hpcc >out 2>&1 || { cat out; fail "hpcc ended with $?"; }
+ranks_peal 4 hpcc >out 2>&1 || broke "hpcc ended with $?"
 [ -e hpccoutf.txt ] || fail "hpcc wrote no hpccoutf.txt"
 grep -E 'PASSED|FAILED|^Success' hpccoutf.txt
 grep -q '^Success=1' hpccoutf.txt || fail "hpcc does not say Success=1"

@@ -6,9 +6,9 @@ library=$1 input=$2 nranks=$3 tolerance=$4
 command -v lmp >/dev/null || skip "no lmp: apt-get install lammps"
 lmp -h 2>/dev/null | grep -q 'Open MPI' || skip "this lmp was not built for Open MPI"
 
-ranks "$nranks" lmp -in "$input" -log "$dir/plain" -screen none >"$dir/out" 2>&1 || { cat "$dir/out"; fail "plain LAMMPS: $?"; }
+ranks "$nranks" lmp -in "$input" -log "$dir/plain" -screen none >"$dir/out" 2>&1 || broke "plain LAMMPS ended with $?"
 rm -f "$dir"/log.*
-ranks_peal "$nranks" lmp -in "$input" -log "$dir/peal" -screen none >"$dir/out" 2>&1 || { cat "$dir/out"; fail "LAMMPS: $?"; }
+ranks_peal "$nranks" lmp -in "$input" -log "$dir/peal" -screen none >"$dir/out" 2>&1 || broke "LAMMPS ended with $?"
 
 # What the run computed, without its times: the thermodynamic tables and the counts.
 for run in plain peal; do

@@ -1,0 +1,108 @@
+/*
+ * Allreduce in levels. Every node cuts the vector at the same shares, whatever its size, so that the second level is the same small
+ * allreduce for each share, and every rank of the largest node has one.
+ */
+#include "base/arena.h"
+#include "sched/sched.h"
+
+int peal_node_first(const peal_problem *p, int node)
+{
+    int lo = 0, hi = p->nranks;
+    if (!p->node)
+        return node == 0 ? 0 : p->nranks;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (p->node[mid] < node)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+int peal_node_largest(const peal_problem *p)
+{
+    int most = 0, size = 0;
+    if (!p->node)
+        return p->nranks;
+    for (int r = 0; r < p->nranks; r++) {
+        size = r > 0 && p->node[r] == p->node[r - 1] ? size + 1 : 1;
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+typedef struct levels {
+    peal_sched *s;
+    const peal_problem *p;
+    int largest, mine, size; /* ranks of the largest node; this node, and its ranks */
+    int *first;              /* of each node, and one past them: its first rank */
+    int *ranks;              /* those of a call */
+    int *row;                /* of each node, as ACROSS sees it */
+    peal_problem across;
+    int grain;               /* parts of a share */
+} levels;
+
+static bool prepare(levels *l, int rank, const peal_levels *how)
+{
+    int n = l->p->nranks, nodes = l->p->nnodes;
+    l->first = peali_alloc((size_t)nodes * 2 + 1 + (size_t)(nodes > n ? nodes : n), sizeof *l->first);
+    if (!l->first)
+        return false;
+    l->row = l->first + nodes + 1;
+    l->ranks = l->row + nodes;
+    for (int r = 1; l->p->node && r < n; r++)
+        if (l->p->node[r] != l->p->node[r - 1])
+            l->first[l->p->node[r]] = r;
+    l->first[nodes] = n;
+    l->mine = l->p->node ? l->p->node[rank] : 0;
+    l->size = l->first[l->mine + 1] - l->first[l->mine];
+    l->largest = peal_node_largest(l->p);
+    l->across = (peal_problem){.kind = PEAL_ALLREDUCE, .op = l->p->op, .nranks = nodes, .nnodes = 1};
+    if (how->row > 0) {
+        for (int i = 0; i < nodes; i++)
+            l->row[i] = i / how->row;
+        l->across.nnodes = (nodes - 1) / how->row + 1;
+        l->across.node = l->row;
+    }
+    return true;
+}
+
+static void within(levels *l, int rank, const peal_algo *algo, int in)
+{
+    peal_problem p = {.kind = algo->kind, .op = l->p->op, .nranks = l->size, .nnodes = 1};
+    int parts = l->largest * l->grain;
+    for (int i = 0; i < l->size; i++)
+        l->ranks[i] = l->first[l->mine] + i;
+    peal_run(l->s, &(peal_call){.algo = algo, .problem = &p, .ranks = l->ranks, .rank = rank - l->first[l->mine], .parts = parts,
+                                .in = in, .grain = l->grain});
+}
+
+static void across(levels *l, const peal_algo *algo, int share, int slot)
+{
+    for (int i = 0; i < l->p->nnodes; i++) {
+        int64_t size = l->first[i + 1] - l->first[i];
+        l->ranks[i] = l->first[i] + (int)(((share + 1) * size - 1) / l->largest);
+    }
+    peal_run(l->s, &(peal_call){.algo = algo, .problem = &l->across, .ranks = l->ranks, .rank = l->mine, .part = share * l->grain,
+                                .parts = l->grain, .in = PEAL_BUF_OUT, .slot = slot});
+}
+
+void peal_run_levels(peal_sched *s, const peal_problem *p, int rank, const peal_levels *how)
+{
+    levels l = {.s = s, .p = p};
+    if (!prepare(&l, rank, how)) {
+        s->error = PEAL_ERR_MEMORY;
+        return;
+    }
+    peal_bill bill = how->across->bill(&l.across);
+    int64_t largest = l.largest, mine = rank - l.first[l.mine];
+    int share = (int)(largest * mine / l.size), end = (int)(largest * (mine + 1) / l.size);
+    l.grain = bill.blocks;
+    peal_blocks(s, l.largest * l.grain);
+    within(&l, rank, how->scatter, PEAL_BUF_IN);
+    for (int i = 0; share + i < end; i++)
+        across(&l, how->across, share + i, i * bill.slots);
+    within(&l, rank, how->gather, PEAL_BUF_OUT);
+    peali_free(l.first);
+}
