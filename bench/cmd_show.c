@@ -1,61 +1,199 @@
-/* peal show: a schedule as it was built, rank by rank, and its bill. */
+/* peal show: what an algorithm costs, a picture of its rounds, and of a rank the schedule and the program that it is lowered to. */
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
-#include "study/check_parts.h"
+#include "lower/program_text.h"
+#include "sched/text.h"
+#include "study/draw.h"
+
+enum { MOST_RANKS = 4096, MOST_DRAWN = 64, COLUMNS = 132, F_NODES = 256, F_REACH, F_ROOT };
+
+typedef struct request {
+    const peal_algo *algo;
+    peal_problem problem;
+    int32_t node[MOST_RANKS];
+    int rank; /* -1: all */
+    bool reach;
+    peali_mode mode;
+} request;
+
+static void usage(FILE *to)
+{
+    fputs("usage: peal show COLLECTIVE NAME -n RANKS [flags]\n"
+          "  -n RANKS             number of ranks, 1 to 4096\n"
+          "  -r RANK|all          whose schedule and program (0)\n"
+          "  --nodes N+N...       ranks of each node, as 4+4+3, in place of -n (one node)\n"
+          "  --reach pull|push    ranks of a node read each other's memory (pull: shared memory) or write it (push: NVLink);\n"
+          "                       else the program has messages only\n"
+          "  --root RANK          of a broadcast or reduce (0)\n"
+          "  -h, --help           this text\n"
+          "COLLECTIVE NAME:\n", to);
+    for (int k = 0; k < PEAL_KIND_COUNT; k++) {
+        int n = 0;
+        for (int i = 0; peali_algos[i]; i++)
+            if (peali_algos[i]->kind == (peal_kind)k)
+                fprintf(to, "%s %s", n++ ? "" : peal_kind_name((peal_kind)k), peali_algos[i]->name);
+        fputs(n ? "\n" : "", to);
+    }
+}
 
 static int misuse(const char *what, const char *text)
 {
-    fprintf(stderr, "peal show: %s '%s'\nusage: peal show allreduce NAME -n RANKS\n  NAME:", what, text);
-    for (int i = 0; peali_algos[i]; i++)
-        if (peali_algos[i]->kind == PEAL_ALLREDUCE)
-            fprintf(stderr, " %s", peali_algos[i]->name);
-    fputc('\n', stderr);
+    fprintf(stderr, "peal show: %s '%s'\n", what, text);
+    usage(stderr);
     return 2;
 }
 
-static int print_rank(const peal_algo *algo, const peal_problem *problem, int rank)
+/* TEXT as a number from LEAST to MOST, up to its end or a '+'; false where it is none. */
+static bool number(const char *text, int least, int most, int *out, const char **rest)
 {
-    peal_sched *sched;
-    if (peali_sched_build(algo, problem, rank, &sched) != PEAL_OK)
-        return 1;
-    printf("\nrank %d\n", rank);
-    for (int i = 0; i < sched->nops; i++) {
-        char words[128];
-        peali_check_words(words, sizeof words, &sched->ops[i]);
-        printf("  %4d  %s\n", i, words);
-    }
-    peali_sched_free(&sched);
-    return 0;
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (*text < '0' || *text > '9' || (*end && !(rest && *end == '+')) || value < least || value > most)
+        return false;
+    *out = (int)value;
+    if (rest)
+        *rest = end;
+    return true;
 }
 
-static int show(const peal_algo *algo, int nranks)
+static bool set_nodes(request *q, const char *text)
 {
-    peal_problem problem = {.kind = algo->kind, .op = PEAL_SUM, .nranks = nranks, .nnodes = 1};
-    if (!peali_algo_fits(algo, &problem)) {
-        fprintf(stderr, "peal show: %s does not fit %d ranks\n", algo->name, nranks);
-        return 1;
+    int n = 0, size = 0;
+    for (q->problem.nnodes = 0;; text++) {
+        if (!number(text, 1, MOST_RANKS - n, &size, &text))
+            return false;
+        for (int i = 0; i < size; i++)
+            q->node[n++] = q->problem.nnodes;
+        q->problem.nnodes++;
+        if (!*text)
+            break;
     }
-    peal_bill bill = algo->bill(&problem);
-    printf("%s %s, %d ranks: %d blocks, %d rounds, at most %lld blocks sent and %d scratch slots per rank\n",
-           peal_kind_name(algo->kind), algo->name, nranks, bill.blocks, bill.rounds, (long long)bill.sent, bill.slots);
-    int result = 0;
-    for (int rank = 0; rank < nranks && !result; rank++)
-        result = print_rank(algo, &problem, rank);
-    return result;
+    q->problem.nranks = n;
+    q->problem.node = q->node;
+    return true;
+}
+
+static bool set_reach(request *q, const char *text)
+{
+    q->reach = true;
+    q->mode = strcmp(text, "push") == 0 ? PEALI_PUSH : PEALI_PULL;
+    return q->mode == PEALI_PUSH || strcmp(text, "pull") == 0;
+}
+
+static bool set(request *q, int code, const char *text)
+{
+    switch (code) {
+    case 'n': return number(text, 1, MOST_RANKS, &q->problem.nranks, NULL);
+    case 'r': q->rank = -1; return strcmp(text, "all") == 0 || number(text, 0, MOST_RANKS - 1, &q->rank, NULL);
+    case F_NODES: return set_nodes(q, text);
+    case F_REACH: return set_reach(q, text);
+    default: return number(text, 0, MOST_RANKS - 1, &q->problem.root, NULL);
+    }
+}
+
+/* The flag at which getopt stopped. */
+static int wrong_flag(const char *what, char **argv)
+{
+    char letter[3] = {'-', (char)optopt, '\0'};
+    return misuse(what, optopt > 0 && optopt < F_NODES ? letter : argv[optind - 1]);
+}
+
+/* -1, or the exit code where that was all. */
+static int parse(request *q, int argc, char **argv)
+{
+    static const struct option longs[] = {{"nodes", required_argument, NULL, F_NODES}, {"reach", required_argument, NULL, F_REACH},
+                                          {"root", required_argument, NULL, F_ROOT}, {"help", no_argument, NULL, 'h'}, {0}};
+    int code;
+    opterr = 0;
+    optind = 1;
+    while ((code = getopt_long(argc, argv, ":n:r:h", longs, NULL)) != -1) {
+        if (code == 'h') {
+            usage(stdout);
+            return 0;
+        }
+        if (code == '?' || code == ':')
+            return wrong_flag(code == ':' ? "a value is missing after" : "unknown flag", argv);
+        if (!set(q, code, optarg))
+            return misuse(code == 'n' ? "-n wants 1 to 4096, not" : "wrong value", optarg);
+    }
+    if (optind + 2 < argc)
+        return misuse("a word too many", argv[optind + 2]);
+    return optind + 2 == argc ? -1 : misuse("a collective and an algorithm are wanted, not", argc > optind ? argv[optind] : "");
+}
+
+static int find(request *q, const char *kind, const char *name)
+{
+    int k = 0;
+    while (k < PEAL_KIND_COUNT && strcmp(kind, peal_kind_name((peal_kind)k)) != 0)
+        k++;
+    if (k == PEAL_KIND_COUNT)
+        return misuse("no collective", kind);
+    q->problem.kind = (peal_kind)k;
+    q->algo = peali_algo_find(q->problem.kind, name);
+    if (!q->algo)
+        return misuse("no algorithm", name);
+    if (q->problem.nranks == 0)
+        return misuse("-n or --nodes is missing after", name);
+    if (q->rank >= q->problem.nranks || q->problem.root >= q->problem.nranks)
+        return misuse("the rank or root is not below the number of ranks of", name);
+    if (peali_algo_fits(q->algo, &q->problem))
+        return -1;
+    fprintf(stderr, "peal show: %s does not fit %d ranks on %d nodes\n", name, q->problem.nranks, q->problem.nnodes);
+    return 1;
+}
+
+static bool show_program(const request *q, int rank)
+{
+    int32_t ranks[MOST_RANKS];
+    peali_reach reach = {0, ranks, q->mode};
+    for (int r = 0; r < q->problem.nranks; r++)
+        if (r == rank || (q->reach && q->node[r] == q->node[rank]))
+            ranks[reach.nranks++] = r;
+    peali_program *program;
+    if (peali_lower(q->algo, &q->problem, &reach, rank, &program) != PEAL_OK)
+        return false;
+    fputc('\n', stdout);
+    peali_program_print(program, stdout);
+    peali_program_free(&program);
+    return true;
+}
+
+static bool show_rank(const request *q, int rank)
+{
+    peal_sched *sched;
+    if (peali_sched_build(q->algo, &q->problem, rank, &sched) != PEAL_OK)
+        return false;
+    fputc('\n', stdout);
+    peali_sched_print(sched, stdout);
+    peali_sched_free(&sched);
+    return show_program(q, rank);
+}
+
+static int show(const request *q)
+{
+    int n = q->problem.nranks;
+    peal_bill bill = q->algo->bill(&q->problem);
+    printf("%s %s, %d ranks: %d blocks, %d rounds, at most %lld blocks sent and %d scratch slots per rank\n\n",
+           peal_kind_name(q->problem.kind), q->algo->name, n, bill.blocks, bill.rounds, (long long)bill.sent, bill.slots);
+    if (n > MOST_DRAWN)
+        printf("no picture of more than %d ranks\n", MOST_DRAWN);
+    else if (peali_draw(q->algo, &q->problem, COLUMNS, stdout) != PEAL_OK)
+        return 1;
+    for (int rank = q->rank < 0 ? 0 : q->rank; rank < (q->rank < 0 ? n : q->rank + 1); rank++)
+        if (!show_rank(q, rank))
+            return 1;
+    return 0;
 }
 
 int peali_cmd_show(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "allreduce") != 0)
-        return misuse("the collective must be 'allreduce', not", argc < 2 ? "" : argv[1]);
-    const peal_algo *algo = argc < 3 ? NULL : peali_algo_find(PEAL_ALLREDUCE, argv[2]);
-    if (!algo)
-        return misuse("no algorithm", argc < 3 ? "" : argv[2]);
-    int nranks = argc == 5 && strcmp(argv[3], "-n") == 0 ? atoi(argv[4]) : 0;
-    if (nranks < 1 || nranks > 4096)
-        return misuse("wants -n with 1 to 4096, not", argc < 4 ? "" : argv[argc - 1]);
-    return show(algo, nranks);
+    static request q = {.problem = {.op = PEAL_SUM, .nnodes = 1}}; /* too large for a stack; one command is one process */
+    int code = parse(&q, argc, argv);
+    if (code == -1)
+        code = find(&q, argv[argc - 2], argv[argc - 1]);
+    return code == -1 ? show(&q) : code;
 }

@@ -11,7 +11,7 @@ static const struct command {
 } commands[] = {
     {"bench", peali_cmd_bench, "bench allreduce [flags]", "races algorithms, and the MPI's own, on this machine"},
     {"check", peali_cmd_check, "check [--algo NAME] [-n MAX]", "proves every schedule for 1 to MAX ranks"},
-    {"show", peali_cmd_show, "show allreduce NAME -n RANKS", "prints what each rank does, and what that costs"},
+    {"show", peali_cmd_show, "show COLLECTIVE NAME -n RANKS", "draws the rounds; prints schedules and programs"},
     {"info", peali_cmd_info, "info", "version, what was built in, the PEAL_* variables, algorithms, machine"},
 };
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };

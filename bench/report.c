@@ -49,6 +49,13 @@ const char *peali_runner_label(const peali_runner *runner)
     return runner->peal ? runner->variant : runner->impl;
 }
 
+/* Of a column of the winners' table: its name, or 100 s with a tenth of a microsecond. */
+static int width(const peali_runner *runner)
+{
+    int length = (int)strlen(peali_runner_label(runner));
+    return length > 11 ? length : 11;
+}
+
 /* One line of the winners' table: the rows of one problem, from FIRST on. */
 static void contest(const peali_race *race, const peali_row *first)
 {
@@ -59,7 +66,7 @@ static void contest(const peali_race *race, const peali_row *first)
             best = &first[i];
     printf(" %11s", peali_bytes_text(first->bytes, bytes));
     for (int i = 0; i < race->nrunners; i++) {
-        printf(" %20.1f", first[i].median_us);
+        printf(" %*.1f", width(&race->runners[i]), first[i].median_us);
         if (&first[i] != best && (!second || first[i].median_us < second->median_us))
             second = &first[i];
     }
@@ -81,7 +88,7 @@ void peali_report_winners(const peali_race *race)
             printf("\n# %s %s %s, %d ranks: median us, and the winner\n#%11s", peal_kind_name(race->flags->kind),
                    peal_type_name(row->type), peal_op_name(row->op), race->team->nranks, "size");
             for (int k = 0; k < race->nrunners; k++)
-                printf(" %20s", peali_runner_label(&race->runners[k]));
+                printf(" %*s", width(&race->runners[k]), peali_runner_label(&race->runners[k]));
             printf("  winner\n");
         }
         contest(race, row);

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.." || exit 1
 . bench/need.sh
 need gcc libc6-dev python3 meson ninja-build pkg-config libopenmpi-dev openmpi-bin libcjson-dev libcmocka-dev libhwloc-dev \
     libxxhash-dev
-like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py python3-numpy
+like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py python3-numpy python3-pip
 
 logs=$(mktemp) || exit 1
 trap 'rm -f "$logs"' EXIT
@@ -41,12 +41,12 @@ fi
 # Open MPI leaks by itself, and an interposer cannot stand before ASan.
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
 if build build-asan -Db_sanitize=address,undefined -Db_lundef=false; then
-    check build-asan threads --suite unit --suite algos --suite exec --suite bench --no-suite mpi
-    ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi
+    check build-asan threads --suite unit --suite algos --suite exec --suite bench --no-suite mpi -t 4
+    ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi -t 4
 fi
 
 if build build-tsan -Db_sanitize=thread -Db_lundef=false; then
-    check build-tsan threads --suite unit --suite exec --suite bench --no-suite mpi
+    check build-tsan threads --suite unit --suite exec --suite bench --no-suite mpi -t 4
 fi
 
 python3 tests/tally.py < "$logs"

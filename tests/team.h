@@ -27,7 +27,10 @@ static void *team_thread(void *arg)
     return NULL;
 }
 
-/* Runs BODY on N ranks, rank r in LAYOUTS[r] (NULL: the default); the first status that is not PEAL_OK of making the communicators. */
+/*
+ * Runs BODY on N ranks, rank r in LAYOUTS[r] (NULL: the default); the first status that is not PEAL_OK of making the
+ * communicators.
+ */
 static inline peal_status team_run_in(unsigned n, const peali_layout *layouts,
                                       void (*body)(peal_comm *comm, int rank, void *ctx), void *ctx)
 {

@@ -31,6 +31,12 @@ refuses 2 "below the first" bench allreduce -b 1M -e 16
 refuses 2 mpirun bench allreduce --vs mpi --threads 2
 refuses 2 ring show allreduce rign -n 4
 refuses 2 4096 show allreduce ring -n 0
+refuses 2 broadcast show barrier ring -n 4
+refuses 2 "after '-n'" show allreduce ring -n
+refuses 2 "unknown flag '-z'" show allreduce ring -z
+refuses 2 "4+x" show allreduce ring --nodes 4+x
+refuses 2 "nodes is missing" show allreduce ring
+refuses 2 "not below" show allreduce ring -n 4 -r 4
 refuses 2 ring check --algo rign
 refuses 2 "takes no arguments" info now
 refuses 1 nowhere bench allreduce --threads 2 -b 16 -e 16 -n 1 --json nowhere/race.json
@@ -68,7 +74,11 @@ P
 "$peal" bench allreduce --threads 2 -b 1K -e 1K -n 3 -t all -o all > out 2> err || die "types and ops"
 grep -q ' int8 *bxor ' out || die "a type and op is missing"
 "$peal" show allreduce ring -n 4 > out 2> err || die "show"
-[ "$(grep -c '^rank' out)" = 4 ] || die "show does not show four ranks"
+[ "$(grep -c '^round' out)" = 6 ] || die "show draws no six rounds"
+grep -q '^schedule rank 0 of 4' out || die "show has no schedule"
+grep -q '^program allreduce ring rank 0 of 4' out || die "show has no program"
+"$peal" show allreduce two_shot --nodes 3+2 --reach pull -r all > out 2> err || die "show of nodes"
+[ "$(grep -c '^reach . of 3 pull' out)" = 3 ] || die "show of nodes has no three programs of the first node"
 "$peal" check --algo ring -n 8 > out 2> err || die "check"
 "$peal" info > out 2> err || die "info"
 grep -q PEAL_ALGO out || die "info has no variables"

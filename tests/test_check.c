@@ -33,7 +33,7 @@ static peal_bill bill(const peal_problem *p)
 static void add(peal_sched *s, int peer, int slot)
 {
     peal_recv(s, peer, peal_tmp(slot, 0));
-    peal_reduce(s, peal_out(0, 1), peal_tmp(slot, 0));
+    peal_reduce_into(s, peal_out(0, 1), peal_tmp(slot, 0));
 }
 
 static void begin(peal_sched *s)
@@ -97,7 +97,7 @@ static void scatter_sums(peal_sched *s, const peal_problem *p, int rank)
     peal_copy(s, peal_out(rank, 1), peal_in(rank, 1));
     for (int i = 1; i < n; i++) {
         peal_recv(s, peal_mod(rank - i, n), peal_tmp(i, rank));
-        peal_reduce(s, peal_out(rank, 1), peal_tmp(i, rank));
+        peal_reduce_into(s, peal_out(rank, 1), peal_tmp(i, rank));
     }
 }
 
@@ -112,7 +112,7 @@ static void in_order(peal_sched *s, const peal_problem *p, int rank)
     for (int i = 1; i < n; i++)
         peal_recv(s, peal_mod(rank - i, n), peal_tmp(peal_mod(rank - i, n), 0));
     for (int r = 1; r < n; r++)
-        peal_reduce(s, peal_tmp(0, 0), peal_tmp(r, 0));
+        peal_reduce_into(s, peal_tmp(0, 0), peal_tmp(r, 0));
     peal_copy(s, peal_out(0, 1), peal_tmp(0, 0));
 }
 
@@ -152,7 +152,7 @@ static void twice(peal_sched *s, const peal_problem *p, int rank)
     begin(s);
     peal_send(s, 1 - rank, peal_out(0, 1));
     add(s, 1 - rank, 0);
-    peal_reduce(s, peal_out(0, 1), peal_tmp(0, 0));
+    peal_reduce_into(s, peal_out(0, 1), peal_tmp(0, 0));
 }
 
 static void share_lost(peal_sched *s, const peal_problem *p, int rank)
@@ -161,7 +161,7 @@ static void share_lost(peal_sched *s, const peal_problem *p, int rank)
     peal_send(s, 1 - rank, peal_out(0, 1));
     peal_recv(s, 1 - rank, peal_tmp(0, 0));
     if (rank == 0)
-        peal_reduce(s, peal_out(0, 1), peal_tmp(0, 0));
+        peal_reduce_into(s, peal_out(0, 1), peal_tmp(0, 0));
 }
 
 static void unwritten_out(peal_sched *s, const peal_problem *p, int rank)
@@ -177,7 +177,7 @@ static void unwritten_slot(peal_sched *s, const peal_problem *p, int rank)
     begin(s);
     peal_send(s, 1 - rank, peal_out(0, 1));
     peal_recv(s, 1 - rank, peal_tmp(0, 0));
-    peal_reduce(s, peal_out(0, 1), peal_tmp(1, 0));
+    peal_reduce_into(s, peal_out(0, 1), peal_tmp(1, 0));
 }
 
 static void slot_of_another_block(peal_sched *s, const peal_problem *p, int rank)
@@ -186,7 +186,7 @@ static void slot_of_another_block(peal_sched *s, const peal_problem *p, int rank
     peal_copy(s, peal_out(0, 2), peal_in(0, 2));
     peal_send(s, 1 - rank, peal_out(0, 1));
     peal_recv(s, 1 - rank, peal_tmp(0, 0));
-    peal_reduce(s, peal_out(1, 1), peal_tmp(0, 1));
+    peal_reduce_into(s, peal_out(1, 1), peal_tmp(0, 1));
 }
 
 static void out_not_written(peal_sched *s, const peal_problem *p, int rank)
@@ -231,7 +231,7 @@ static void in_after_out(peal_sched *s, const peal_problem *p, int rank)
     }
     peal_recv(s, 0, peal_out(0, 1));
     peal_send(s, 0, peal_in(0, 1));
-    peal_reduce(s, peal_out(0, 1), peal_in(0, 1));
+    peal_reduce_into(s, peal_out(0, 1), peal_in(0, 1));
 }
 
 static void in_added_late(peal_sched *s, const peal_problem *p, int rank)
@@ -241,7 +241,7 @@ static void in_added_late(peal_sched *s, const peal_problem *p, int rank)
     peal_send(s, 1 - rank, peal_tmp(0, 0));
     peal_recv(s, 1 - rank, peal_tmp(1, 0));
     peal_copy(s, peal_out(0, 1), peal_tmp(1, 0));
-    peal_reduce(s, peal_out(0, 1), peal_in(0, 1));
+    peal_reduce_into(s, peal_out(0, 1), peal_in(0, 1));
 }
 
 /* Wrong messages. */
@@ -302,7 +302,7 @@ static void own_order(peal_sched *s, const peal_problem *p, int rank)
     for (int i = 1; i < n; i++)
         peal_recv(s, peal_mod(rank - i, n), peal_tmp(i, 0));
     for (int i = 1; i < n; i++)
-        peal_reduce(s, peal_out(0, 1), peal_tmp(i, 0));
+        peal_reduce_into(s, peal_out(0, 1), peal_tmp(i, 0));
 }
 
 /* Wrong form. */
@@ -540,7 +540,7 @@ static void one_share_wrong(peal_sched *s, const peal_problem *p, int rank)
     for (int r = 1; r < n; r++) {
         peal_recv(s, r, peal_tmp(0, 0));
         for (int i = 0; i < (r == 33 ? wrong : 1); i++)
-            peal_reduce(s, peal_out(0, 1), peal_tmp(0, 0));
+            peal_reduce_into(s, peal_out(0, 1), peal_tmp(0, 0));
     }
     for (int r = 1; r < n; r++)
         peal_send(s, r, peal_out(0, 1));

@@ -1,4 +1,6 @@
-/* The whole way of a call over threads: right sums for every algorithm, the same bits on all ranks, no allocation after planning. */
+/*
+ * The whole way of a call over threads: right sums for every algorithm, the same bits on all ranks, no allocation after planning.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -43,7 +43,7 @@ typedef struct peal_range {
 } peal_range;
 
 enum { PEAL_BUF_IN = 0, PEAL_BUF_OUT = 1, PEAL_BUF_TMP = 2 }; /* slot i of scratch is PEAL_BUF_TMP + i */
-enum { PEAL_SLOTS = 16383 };                                 /* as many as peali_op's 16-bit buffers can name */
+enum { PEAL_SLOTS = 16383 }; /* the number of a buffer has 16 bits, and a slot takes two numbers */
 
 static inline peal_range peal_in(int part, int parts)
 {
@@ -99,11 +99,11 @@ static inline int peal_log2_floor(int n)
 /* Divides the vector (in a called algorithm: its range of it) into N parts. Comes first, with the same N on all ranks. */
 PEAL_PUBLIC void peal_blocks(peal_sched *s, int n);
 
-/* The four verbs. Ranges of one operation name the same parts. peal_reduce: d = d op s. A copy onto itself is dropped. */
+/* The four verbs. Ranges of one operation name the same parts. peal_reduce_into: d = d op s. A copy onto itself is dropped. */
 PEAL_PUBLIC void peal_send(peal_sched *s, int peer, peal_range from);
 PEAL_PUBLIC void peal_recv(peal_sched *s, int peer, peal_range into);
 PEAL_PUBLIC void peal_copy(peal_sched *s, peal_range d, peal_range from);
-PEAL_PUBLIC void peal_reduce(peal_sched *s, peal_range d, peal_range from);
+PEAL_PUBLIC void peal_reduce_into(peal_sched *s, peal_range d, peal_range from);
 
 /* The following messages travel on LANE (0 at first, below PEAL_LANES), an independent FIFO channel. */
 enum { PEAL_LANES = 64 };
@@ -146,10 +146,10 @@ typedef struct peal_call {
 PEAL_PUBLIC void peal_run(peal_sched *s, const peal_call *call);
 
 /*
- * Allreduce in levels, of any algorithms: SCATTER within each node, ACROSS on each share among the ranks that hold it, GATHER within
- * each node. Comes instead of peal_blocks. There are as many shares as the largest node has ranks, the same on all nodes; rank j of
- * a node of g holds shares [G*j/g, (j+1)*G/g) of G. ACROSS is called with one rank of each node, in order of nodes, and sees them
- * as nodes of ROW ranks each (0: one node), so that it may have levels in turn.
+ * Allreduce in levels, of any algorithms: SCATTER within each node, ACROSS on each share among the ranks that hold it, GATHER
+ * within each node. Comes instead of peal_blocks. There are as many shares as the largest node has ranks, the same on all nodes;
+ * rank j of a node of g holds shares [G*j/g, G*(j+1)/g) of G. ACROSS is called with one rank of each node, in order of nodes, and
+ * sees them as nodes of ROW ranks each (0: one node), so that it may have levels in turn.
  */
 typedef struct peal_levels {
     const peal_algo *scatter; /* a reduce-scatter */

@@ -18,9 +18,11 @@ extern "C" {
  * Makes a communicator of the ranks of MPI_COMM, with messages of its own that the program's cannot meet.
  *
  * Returns:    PEAL_OK; PEAL_ERR_INVALID an intercommunicator or MPI_COMM_NULL; PEAL_ERR_UNSUPPORTED MPI has no communicator
- *             left (one is split off); PEAL_ERR_CONFIG; PEAL_ERR_MEMORY. All ranks return the same. *COMM is written on success only.
+ *             left (one is split off); PEAL_ERR_CONFIG; PEAL_ERR_MEMORY. All ranks return the same. *COMM is written on success
+ *             only.
  * Collective: yes, over MPI_COMM.
- * Threads:    one per MPI_COMM; MPI_THREAD_MULTIPLE where several threads use Peal or MPI at once.    Blocks: until all have called.
+ * Threads:    one per MPI_COMM; MPI_THREAD_MULTIPLE where several threads use Peal or MPI at once.    Blocks: until all have
+ *             called.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm);
 

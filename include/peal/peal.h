@@ -124,6 +124,52 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_allreduce(const void *sendbuf, void
                                                        peal_op op, peal_comm *comm, void *stream);
 
 /*
+ * Gathers SENDCOUNT elements of every rank into RECVBUF of all ranks, in rank order.
+ *
+ * Shape:      sendbuf: sendcount elements; recvbuf: nranks * sendcount. sendbuf == recvbuf + rank * sendcount elements: in place.
+ *             Any other overlap is an error.
+ * Units, Returns, Threads, Blocks: as peal_allreduce.
+ * Collective: yes; same sendcount and type on every rank.
+ * Source:     MPI 4.1, section 6.7.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_allgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type,
+                                                       peal_comm *comm, void *stream);
+
+/*
+ * Combines nranks * RECVCOUNT elements of every rank with OP and gives rank r the r-th RECVCOUNT of the result.
+ *
+ * Shape:      sendbuf: nranks * recvcount elements; recvbuf: recvcount. recvbuf == sendbuf + rank * recvcount elements: in place.
+ *             Any other overlap is an error.
+ * Units, Returns, Threads, Blocks: as peal_allreduce.
+ * Collective: yes; same recvcount, type and op on every rank.
+ * Source:     MPI 4.1, section 6.10.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount, peal_type type,
+                                                            peal_op op, peal_comm *comm, void *stream);
+
+/*
+ * Gives COUNT elements of ROOT's BUFFER to all ranks.
+ *
+ * Shape:      buffer: count elements.
+ * Units, Returns, Threads, Blocks: as peal_allreduce; PEAL_ERR_INVALID also where root is no rank.
+ * Collective: yes; same count, type and root on every rank.
+ * Source:     MPI 4.1, section 6.4.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_broadcast(void *buffer, size_t count, peal_type type, int root, peal_comm *comm,
+                                                       void *stream);
+
+/*
+ * Combines COUNT elements of every rank's SENDBUF with OP and gives ROOT the result.
+ *
+ * Shape:      sendbuf: count elements; recvbuf: count at root, elsewhere not used and may be NULL. sendbuf == recvbuf: in place.
+ * Units, Returns, Threads, Blocks: as peal_allreduce; PEAL_ERR_INVALID also where root is no rank.
+ * Collective: yes; same count, type, op and root on every rank.
+ * Source:     MPI 4.1, section 6.9.1.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_reduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op,
+                                                    int root, peal_comm *comm, void *stream);
+
+/*
  * The algorithm that a call with these arguments takes on COMM, as `peal show` names it.
  *
  * Returns: a constant text; NULL where no algorithm fits.
@@ -134,7 +180,8 @@ PEAL_PUBLIC const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, 
 /*
  * Makes COMM take ALGO for every following call of KIND; NULL returns the choice to Peal.
  *
- * Returns:    PEAL_OK; PEAL_ERR_INVALID no algorithm of that name, or it does not fit this communicator. The log lists those that do.
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID no algorithm of that name, or it does not fit this communicator. The log lists those that
+ *             do.
  * Collective: every rank gives the same name between the same two calls.
  * Threads:    one per COMM.    Blocks: no.
  */
@@ -150,7 +197,8 @@ PEAL_PUBLIC void peal_comm_abort(peal_comm *comm);
 /*
  * One entry of the PEAL_* configuration table.
  *
- * Returns: 1 and fills the texts (constant, but VALUE, which lives until the environment changes) for INDEX 0, 1, ...; 0 past the last.
+ * Returns: 1 and fills the texts (constant, but VALUE, which lives until the environment changes) for INDEX 0, 1, ...; 0 past the
+ *          last.
  * Threads: any.
  */
 typedef struct peal_config_entry {

@@ -8,8 +8,8 @@
  *     blocks    0    0 1
  *
  * Blocks:         n
- * Rounds:         L = ceil(log2 n); 1 less where n is above 2 and at most 3/4 of 2^L: the last round then sends nothing of the last
- *                 but one
+ * Rounds:         L = ceil(log2 n); 1 less where n is above 2 and at most 3/4 of 2^L: then the last round gives nothing that
+ *                 the one before it brought
  * Sent per rank:  n-1 blocks
  * Scratch:        none
  * Needs:          nothing

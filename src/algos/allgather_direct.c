@@ -8,8 +8,7 @@
  * Sent per rank:  n-1 blocks
  * Scratch:        none
  * Needs:          nothing
- * Source:         Chan, Heimlich, Purkayastha and van de Geijn, Collective communication: theory, practice, and experience,
- *                 CCPE 19, 2007
+ * Source:         folklore
  */
 #include <peal/algo.h>
 

@@ -21,7 +21,7 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
     for (; bit < n && !(rank & bit); bit *= 2) {
         if (rank + bit < n) {
             peal_recv(s, rank + bit, peal_tmp(slot % 2, 0));
-            peal_reduce(s, peal_out(0, 1), peal_tmp(slot++ % 2, 0));
+            peal_reduce_into(s, peal_out(0, 1), peal_tmp(slot++ % 2, 0));
         }
     }
     if (rank > 0) {

@@ -8,8 +8,8 @@
  *     blocks    2 3    1  | 0    0 1
  *
  * Blocks:         n
- * Rounds:         2L, L = ceil(log2 n); 2 less where n is above 1 and at most 3/4 of 2^L: the two rounds that reach past
- *                 the least skip above 1 then need each other not
+ * Rounds:         2L, L = ceil(log2 n); 2 less where n is above 2 and at most 3/4 of 2^L: then 3, 2 and 1 blocks are left at the
+ *                 end, and of the last two rounds of the reduce-scatter (the first two of the allgather) neither needs the other
  * Sent per rank:  2(n-1) blocks
  * Scratch:        2 slots of up to n/2 blocks
  * Needs:          nothing; a commutative operation
@@ -17,10 +17,10 @@
  */
 #include <peal/algo.h>
 
-/* The skip of ROUND: n / 2^(ROUND+1), rounded up. */
-static int skip_of(int n, int round)
+/* The blocks that a rank still sums after ROUNDS rounds: n / 2^ROUNDS, rounded up. */
+static int left(int n, int rounds)
 {
-    return (int)((n + ((int64_t)2 << round) - 1) >> (round + 1));
+    return (int)((n + ((int64_t)1 << rounds) - 1) >> rounds);
 }
 
 static void build(peal_sched *s, const peal_problem *p, int rank)
@@ -30,14 +30,14 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
     peal_blocks(s, n);
     peal_copy(s, peal_out(0, n), peal_in(0, n));
     for (int i = 0; i < rounds; i++) {
-        int skip = skip_of(n, i), give = skip_of(n, i - 1) - skip;
+        int skip = left(n, i + 1), give = left(n, i) - skip;
         peal_range sums = peal_tmps(i % 2, rank, give);
         peal_send(s, peal_mod(rank + skip, n), peal_out(peal_mod(rank + skip, n), give));
         peal_recv(s, peal_mod(rank - skip, n), sums);
-        peal_reduce(s, peal_out(rank, give), sums);
+        peal_reduce_into(s, peal_out(rank, give), sums);
     }
     for (int i = rounds - 1; i >= 0; i--) {
-        int skip = skip_of(n, i), give = skip_of(n, i - 1) - skip;
+        int skip = left(n, i + 1), give = left(n, i) - skip;
         peal_send(s, peal_mod(rank - skip, n), peal_out(rank, give));
         peal_recv(s, peal_mod(rank + skip, n), peal_out(peal_mod(rank + skip, n), give));
     }

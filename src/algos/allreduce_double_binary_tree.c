@@ -25,7 +25,7 @@ static void up(peal_sched *s, const peal_tree *t, int tree)
     for (int c = 0; c < t->nchildren; c++)
         peal_recv(s, t->child[c], peal_tmp(c, tree));
     for (int c = 0; c < t->nchildren; c++)
-        peal_reduce(s, peal_out(tree, 1), peal_tmp(c, tree));
+        peal_reduce_into(s, peal_out(tree, 1), peal_tmp(c, tree));
     if (t->parent >= 0)
         peal_send(s, t->parent, peal_out(tree, 1));
 }

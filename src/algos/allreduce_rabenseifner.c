@@ -31,7 +31,7 @@ static void add(peal_sched *s, int peer, peal_range into, int slot)
 {
     peal_range got = peal_tmps(slot % 2, into.part, into.parts);
     peal_recv(s, peer, got);
-    peal_reduce(s, into, got);
+    peal_reduce_into(s, into, got);
 }
 
 /* Rank ME of POWER, which works for FOLDED other ranks too. */

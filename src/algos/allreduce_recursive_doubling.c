@@ -28,7 +28,7 @@ static void swap(peal_sched *s, int peer, int slot)
 {
     peal_send(s, peer, peal_out(0, 1));
     peal_recv(s, peer, peal_tmp(slot, 0));
-    peal_reduce(s, peal_out(0, 1), peal_tmp(slot, 0));
+    peal_reduce_into(s, peal_out(0, 1), peal_tmp(slot, 0));
 }
 
 static void build(peal_sched *s, const peal_problem *p, int rank)
@@ -44,7 +44,7 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
     }
     if (rank < 2 * folded) {
         peal_recv(s, rank - 1, peal_tmp(slot, 0));
-        peal_reduce(s, peal_out(0, 1), peal_tmp(slot++, 0));
+        peal_reduce_into(s, peal_out(0, 1), peal_tmp(slot++, 0));
     }
     int me = rank < 2 * folded ? rank / 2 : rank - folded;
     for (int bit = 1; bit < power; bit *= 2) {

@@ -27,7 +27,7 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
         int give = peal_mod(rank - i, n), take = peal_mod(rank - i - 1, n);
         peal_send(s, next, peal_out(give, 1));
         peal_recv(s, prev, peal_tmp(i % 2, take));
-        peal_reduce(s, peal_out(take, 1), peal_tmp(i % 2, take));
+        peal_reduce_into(s, peal_out(take, 1), peal_tmp(i % 2, take));
     }
     for (int i = 0; i < n - 1; i++) {
         int give = peal_mod(rank + 1 - i, n), take = peal_mod(rank - i, n);

@@ -9,8 +9,7 @@
  * Sent per rank:  2(n-1) blocks
  * Scratch:        n-1 slots of one block
  * Needs:          n-1 slots
- * Source:         Chan, Heimlich, Purkayastha and van de Geijn, Collective communication: theory, practice, and experience,
- *                 CCPE 19, 2007
+ * Source:         folklore; the name is that of NVIDIA TensorRT-LLM, customAllReduceKernels, 2023
  */
 #include <peal/algo.h>
 

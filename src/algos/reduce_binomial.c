@@ -26,7 +26,7 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
             continue;
         peal_range got = peal_tmp(slot, 0);
         peal_recv(s, peal_mod(rank + bit, n), got);
-        peal_reduce(s, sum.buf == PEAL_BUF_IN ? got : sum, sum.buf == PEAL_BUF_IN ? sum : got);
+        peal_reduce_into(s, sum.buf == PEAL_BUF_IN ? got : sum, sum.buf == PEAL_BUF_IN ? sum : got);
         sum = sum.buf == PEAL_BUF_IN ? got : sum;
         slot = me == 0 ? !slot : 1;
     }

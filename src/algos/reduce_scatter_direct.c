@@ -8,8 +8,8 @@
  * Sent per rank:  n-1 blocks
  * Scratch:        n-1 slots of one block
  * Needs:          n-1 slots
- * Source:         Chan, Heimlich, Purkayastha and van de Geijn, Collective communication: theory, practice, and experience,
- *                 CCPE 19, 2007
+ * Source:         the messages of the pairwise exchange in Thakur, Rabenseifner and Gropp, Optimization of collective communication
+ *                 operations in MPICH, IJHPCA 19, 2005, without its rounds
  */
 #include <peal/algo.h>
 
@@ -40,7 +40,7 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
     if (rank == 0)
         peal_copy(s, sum, peal_in(0, 1));
     for (int r = 1; r < n; r++)
-        peal_reduce(s, sum, share(rank, r));
+        peal_reduce_into(s, sum, share(rank, r));
     peal_copy(s, peal_out(rank, 1), sum);
 }
 

@@ -28,7 +28,7 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
         peal_send(s, next, sum);
         sum = peal_tmp(i % 2, take);
         peal_recv(s, prev, sum);
-        peal_reduce(s, sum, peal_in(take, 1));
+        peal_reduce_into(s, sum, peal_in(take, 1));
     }
     peal_copy(s, peal_out(rank, 1), n > 1 ? sum : peal_in(rank, 1));
 }

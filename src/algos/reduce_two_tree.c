@@ -30,9 +30,9 @@ static void up(peal_sched *s, const peal_problem *p, int tree, const peal_tree *
     for (int c = 0; c < t->nchildren; c++)
         peal_recv(s, rank_of(p, t->child[c]), peal_tmp(c, tree));
     if (t->nchildren > 0)
-        peal_reduce(s, peal_tmp(0, tree), peal_in(tree, 1));
+        peal_reduce_into(s, peal_tmp(0, tree), peal_in(tree, 1));
     if (t->nchildren > 1)
-        peal_reduce(s, peal_tmp(0, tree), peal_tmp(1, tree));
+        peal_reduce_into(s, peal_tmp(0, tree), peal_tmp(1, tree));
     peal_send(s, rank_of(p, t->parent), t->nchildren > 0 ? peal_tmp(0, tree) : peal_in(tree, 1));
 }
 
@@ -53,7 +53,7 @@ static void build(peal_sched *s, const peal_problem *p, int rank)
     for (int tree = 0; tree < 2 && others > 0; tree++) {
         peal_lane(s, tree);
         peal_recv(s, rank_of(p, peal_tree_root(tree, others)), peal_tmp(tree, tree));
-        peal_reduce(s, peal_out(tree, 1), peal_tmp(tree, tree));
+        peal_reduce_into(s, peal_out(tree, 1), peal_tmp(tree, tree));
     }
 }
 

@@ -1,8 +1,8 @@
 /*
  * Strict reading of Peal's own text forms: what is expected comes next, or reading has failed.
  *
- * The first failure stays, with its line; after it every call finds nothing, so that a reader is a plain list of what it expects and
- * looks at the failure once.
+ * The first failure stays, with its line; after it every call finds nothing, so that a reader is a plain list of what it expects
+ * and looks at the failure once.
  */
 #ifndef PEALI_SCAN_H
 #define PEALI_SCAN_H
@@ -19,7 +19,7 @@ typedef struct peali_scan {
     char *why;    /* "" before a failure */
 } peali_scan;
 
-/* Reads the LENGTH bytes at TEXT, which need no 0 at their end; WHY has room for PEALI_SCAN_WHY bytes. Texts of 2 GiB and more fail. */
+/* Reads the LENGTH bytes at TEXT, which need no 0 at their end; 2 GiB and more fail. WHY has room for PEALI_SCAN_WHY bytes. */
 void peali_scan_begin(peali_scan *scan, const char *text, size_t length, char *why);
 
 /* Keeps the failure "line N: ..." unless there is one. */

@@ -13,6 +13,7 @@ typedef struct call {
     size_t count;
     peal_type type;
     peal_op op;
+    int root;
     const void *stream;
 } call;
 
@@ -28,10 +29,39 @@ __attribute__((format(printf, 3, 4))) static peal_status refuse(const peal_comm 
     return PEAL_ERR_INVALID;
 }
 
-static bool overlap(const call *c, size_t bytes)
+typedef struct extent {
+    uintptr_t at;
+    size_t bytes;
+} extent;
+
+static extent given(const peal_comm *comm, const call *c, size_t bytes)
 {
-    uintptr_t a = (uintptr_t)c->in, b = (uintptr_t)c->out;
-    return a != b && a < b + bytes && b < a + bytes;
+    return (extent){(uintptr_t)c->in, c->kind == PEAL_REDUCE_SCATTER ? bytes * (size_t)comm->nranks : bytes};
+}
+
+static extent wanted(const peal_comm *comm, const call *c, size_t bytes)
+{
+    bool none = c->kind == PEAL_REDUCE && comm->rank != c->root;
+    return (extent){(uintptr_t)c->out, none ? 0 : c->kind == PEAL_ALLGATHER ? bytes * (size_t)comm->nranks : bytes};
+}
+
+/* In place, both buffers are one, or one is this rank's part of the other. */
+static bool overlap(const peal_comm *comm, const call *c, size_t bytes)
+{
+    extent a = given(comm, c, bytes), b = wanted(comm, c, bytes);
+    uintptr_t part = bytes * (size_t)comm->rank;
+    bool in_place = a.at + (c->kind == PEAL_REDUCE_SCATTER ? part : 0) == b.at + (c->kind == PEAL_ALLGATHER ? part : 0);
+    return !in_place && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
+}
+
+static peal_status check_buffers(const peal_comm *comm, const call *c, size_t bytes)
+{
+    extent out = wanted(comm, c, bytes);
+    if (bytes > 0 && (!c->in || (out.bytes > 0 && !c->out)))
+        return refuse(comm, c, "%s is NULL and count is %zu", c->in ? "recvbuf" : "sendbuf", c->count);
+    if (overlap(comm, c, bytes))
+        return refuse(comm, c, "sendbuf %p and recvbuf %p overlap; see peal.h for in place", c->in, c->out);
+    return PEAL_OK;
 }
 
 static peal_status check(const peal_comm *comm, const call *c)
@@ -43,17 +73,15 @@ static peal_status check(const peal_comm *comm, const call *c)
         return refuse(comm, c, "op %d is none of 0 to %d", (int)c->op, PEAL_OP_COUNT - 1);
     if (!peal_op_takes(c->op, c->type))
         return refuse(comm, c, "op %s is not defined for type %s", peal_op_name(c->op), peal_type_name(c->type));
-    if (c->count > PTRDIFF_MAX / elem)
+    if (c->root < 0 || c->root >= comm->nranks)
+        return refuse(comm, c, "root %d is none of the %d ranks", c->root, comm->nranks);
+    if (c->count > PTRDIFF_MAX / elem / (size_t)comm->nranks)
         return refuse(comm, c, "count %zu of type %s is more than memory holds", c->count, peal_type_name(c->type));
-    if (c->count > 0 && (!c->in || !c->out))
-        return refuse(comm, c, "%s is NULL and count is %zu", c->in ? "recvbuf" : "sendbuf", c->count);
-    if (overlap(c, c->count * elem))
-        return refuse(comm, c, "sendbuf %p and recvbuf %p overlap; pass the same address for in place", c->in, c->out);
     if (c->stream) {
-        refuse(comm, c, "stream %p: this build has no device code; pass NULL with host memory", c->stream);
+        refuse(comm, c, "stream %p: no device code in this build; pass NULL with host memory", c->stream);
         return PEAL_ERR_UNSUPPORTED;
     }
-    return PEAL_OK;
+    return check_buffers(comm, c, c->count * elem);
 }
 
 static const peal_algo *choose(const peal_comm *comm, peal_kind kind, size_t bytes)
@@ -64,7 +92,7 @@ static const peal_algo *choose(const peal_comm *comm, peal_kind kind, size_t byt
 
 const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op)
 {
-    if (kind < 0 || kind >= PEAL_KIND_COUNT || !peal_op_takes(op, type))
+    if (!comm || kind < 0 || kind >= PEAL_KIND_COUNT || !peal_op_takes(op, type))
         return NULL;
     const peal_algo *algo = choose(comm, kind, count * peal_type_bytes(type));
     return algo ? algo->name : NULL;
@@ -80,8 +108,8 @@ static void tally(peal_comm *comm, const peal_algo *algo)
 
 static peal_status run(peal_comm *comm, const call *c)
 {
-    peal_problem problem = peali_comm_problem(comm, c->kind, c->op, 0);
-    peali_job job = {.count = c->count, .type = c->type, .op = c->op};
+    peal_problem problem = peali_comm_problem(comm, c->kind, c->op, c->root);
+    peali_job job = {.count = c->count, .type = c->type, .op = c->op, .root = c->root};
     job.algo = choose(comm, c->kind, c->count * peal_type_bytes(c->type));
     if (!job.algo) {
         refuse(comm, c, "no algorithm fits %d ranks", comm->nranks);
@@ -89,7 +117,8 @@ static peal_status run(peal_comm *comm, const call *c)
     }
     peali_select_slices(comm, &job);
     const peali_plan *plan;
-    peal_status status = peali_plans_get(&comm->plans, &(peali_task){&problem, &comm->reach, comm->rank, comm->runner}, &job, &plan);
+    peali_task task = {&problem, &comm->reach, comm->rank, comm->runner};
+    peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
     if (status != PEAL_OK)
         return status;
     peali_run_start(comm->runner, plan, c->in, c->out, comm->sequence);
@@ -115,7 +144,30 @@ static peal_status collective(peal_comm *comm, const call *c)
 peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,
                            void *stream)
 {
-    return collective(comm, &(call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, stream});
+    return collective(comm, &(call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream});
+}
+
+/* Nothing is combined, and every type has a maximum. */
+peal_status peal_allgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type, peal_comm *comm, void *stream)
+{
+    return collective(comm, &(call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, PEAL_MAX, 0, stream});
+}
+
+peal_status peal_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount, peal_type type, peal_op op, peal_comm *comm,
+                                void *stream)
+{
+    return collective(comm, &(call){PEAL_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, type, op, 0, stream});
+}
+
+peal_status peal_broadcast(void *buffer, size_t count, peal_type type, int root, peal_comm *comm, void *stream)
+{
+    return collective(comm, &(call){PEAL_BROADCAST, buffer, buffer, count, type, PEAL_MAX, root, stream});
+}
+
+peal_status peal_reduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, int root, peal_comm *comm,
+                        void *stream)
+{
+    return collective(comm, &(call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream});
 }
 
 void peal_comm_abort(peal_comm *comm)

@@ -13,7 +13,10 @@
 #include "topo/machine.h"
 
 enum {
-    /* A window of more slices than a pipeline is deep gains nothing; 4 covers the trees to 16 ranks (LOWERING, "Order of slices"). */
+    /*
+     * A window of more slices than a pipeline is deep gains nothing; 4 covers the trees to 16 ranks (LOWERING, "Order of
+     * slices").
+     */
     WINDOW = 4,
     LAND_BYTES = 64 << 10, /* 2 W areas of it are 512 KiB a rank */
 };
@@ -45,7 +48,8 @@ static peal_status agree(const hello *all, int n, int rank)
         }
     for (int r = 0; r < n; r++)
         if (all[r].config != all[rank].config) {
-            peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "no communicator: PEAL_ALGO or PEAL_SLICE differs on rank %d; set them alike", r);
+            peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
+                      "no communicator: PEAL_ALGO or PEAL_SLICE differs on rank %d; set them alike", r);
             return PEAL_ERR_CONFIG;
         }
     return PEAL_OK;

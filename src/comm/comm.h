@@ -23,7 +23,8 @@ typedef struct peali_layout {
 
 /*
  * Makes a communicator over NET, which it owns from here on, also on failure; NULL where this rank had no memory for one, and no
- * rank gets any. BOOT and LAYOUT (NULL: the default) are not used after the return. Ranks that are threads of one process and share a node are within reach of each other.
+ * rank gets any. BOOT and LAYOUT (NULL: the default) are not used after the return. Ranks that are threads of one process and
+ * share a node are within reach of each other.
  *
  * Returns:    PEAL_OK; PEAL_ERR_CONFIG; PEAL_ERR_MEMORY. All ranks return the same.
  * Collective: yes.    Threads: one per communicator.
@@ -32,7 +33,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_create(const peali_bootstrap 
                                                           peal_comm **comm);
 
 /* As peal_comm_create_threads, with a layout. For tests. */
-PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout, peal_comm **comm);
+PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout,
+                                                      peal_comm **comm);
 
 /* Calls done on COMM so far by algorithm: NAME and CALLS of entry INDEX 0, 1, ...; 0 past the last. */
 PEAL_PUBLIC int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls);

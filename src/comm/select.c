@@ -1,3 +1,4 @@
+/* Selection by thresholds; tables of measurements come later. */
 #include "comm/select.h"
 
 #include "base/config.h"
@@ -39,7 +40,9 @@ static size_t landing_slices(const peal_comm *comm, size_t bytes)
 
 void peali_select_slices(const peal_comm *comm, peali_job *job)
 {
-    size_t bytes = job->count * peal_type_bytes(job->type), slice = (size_t)peali_config_get()->slice_bytes;
+    bool one_vector = job->algo->kind != PEAL_ALLGATHER && job->algo->kind != PEAL_REDUCE_SCATTER;
+    size_t bytes = job->count * peal_type_bytes(job->type) * (one_vector ? 1 : (size_t)comm->nranks);
+    size_t slice = (size_t)peali_config_get()->slice_bytes;
     size_t slices = comm->layout.slices ? (size_t)comm->layout.slices : slice ? ceil_div(bytes, slice) : 1;
     size_t least = landing_slices(comm, bytes);
     slices = slices > least ? slices : least;

@@ -1,26 +1,112 @@
 /*
- * Offsets: slice k of `count` elements is [k*count/K, (k+1)*count/K), block b of a slice of m elements is [b*m/B, (b+1)*m/B) of it.
- * One slice, the common case for small calls, has its offsets in a table; with more slices a division costs nothing beside the data.
+ * Offsets: slice k of m elements is [k*m/K, (k+1)*m/K), block b of them is [b*m/B, (b+1)*m/B). One slice, the common case for small
+ * calls, has its offsets in a table; with more slices a division costs nothing beside the data.
  */
 #include "exec/plan.h"
 
+#include <string.h>
+
 static size_t share(size_t count, int64_t part, int64_t parts)
 {
+    if (count >> 40 == 0 && part >> 23 == 0)
+        return count * (size_t)part / (size_t)parts;
     return (size_t)((unsigned __int128)count * (uint64_t)part / (uint64_t)parts);
 }
 
-size_t peali_plan_offset(const peali_plan *plan, int32_t cut, int32_t slice)
+/* Bytes from the start of the vector to block BLOCK in slice SLICE. */
+static size_t block_offset(const peali_plan *plan, int32_t block, int32_t slice)
 {
-    if (plan->cut_offset)
-        return plan->cut_offset[cut];
-    const peali_job *job = &plan->job;
-    size_t first = share(job->count, slice, job->slices), end = share(job->count, slice + 1, job->slices);
-    return (first + share(end - first, plan->program->cuts[cut], plan->program->nblocks)) * plan->elem_bytes;
+    int32_t nblocks = plan->program->nblocks, slices = plan->job.slices;
+    size_t first, end, at;
+    if (plan->blockwise) {
+        first = share(plan->total, block, nblocks);
+        end = share(plan->total, block + 1, nblocks);
+        at = first + share(end - first, slice, slices);
+    } else {
+        first = share(plan->total, slice, slices);
+        end = share(plan->total, slice + 1, slices);
+        at = first + share(end - first, block, nblocks);
+    }
+    return at * plan->elem_bytes;
 }
 
-size_t peali_plan_slice(const peali_plan *plan, int32_t slice)
+static size_t cut_offset(const peali_plan *plan, int32_t cut, int32_t slice)
 {
-    return share(plan->job.count, slice, plan->job.slices) * plan->elem_bytes;
+    return plan->cut_offset ? plan->cut_offset[cut] : block_offset(plan, plan->program->cuts[cut], slice);
+}
+
+int32_t peali_plan_units(const peali_plan *plan, const peali_instr *i)
+{
+    return plan->blockwise ? plan->program->cuts[i->end] - plan->program->cuts[i->first] : 1;
+}
+
+static peali_span block_span(const peali_plan *plan, int32_t block, int32_t slice, int32_t base)
+{
+    int32_t nblocks = plan->program->nblocks, slices = plan->job.slices;
+    size_t length = share(plan->total, block + 1, nblocks) - share(plan->total, block, nblocks);
+    size_t elements = share(length, slice + 1, slices) - share(length, slice, slices);
+    return (peali_span){block_offset(plan, block, slice), (size_t)(block - base) * plan->unit_bytes, elements * plan->elem_bytes};
+}
+
+peali_span peali_plan_span(const peali_plan *plan, const peali_instr *i, int32_t unit, int32_t slice, int32_t base)
+{
+    const int32_t *cuts = plan->program->cuts;
+    if (plan->blockwise)
+        return block_span(plan, cuts[i->first] + unit, slice, cuts[base]);
+    size_t first = cut_offset(plan, i->first, slice);
+    return (peali_span){first, first - cut_offset(plan, base, slice), cut_offset(plan, i->end, slice) - first};
+}
+
+static peali_span range_span(const peali_plan *plan, const int32_t blocks[2], int32_t slice)
+{
+    size_t first = block_offset(plan, blocks[0], slice);
+    return (peali_span){first, first - block_offset(plan, 0, slice), block_offset(plan, blocks[1], slice) - first};
+}
+
+void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, unsigned char *packed,
+                     const unsigned char *vector)
+{
+    for (int32_t b = blocks[0]; plan->blockwise && b < blocks[1]; b++) {
+        peali_span s = block_span(plan, b, slice, 0);
+        memcpy(packed + s.packed, vector + s.offset, s.bytes);
+    }
+    if (!plan->blockwise && blocks[0] < blocks[1]) {
+        peali_span s = range_span(plan, blocks, slice);
+        memcpy(packed + s.packed, vector + s.offset, s.bytes);
+    }
+}
+
+void peali_plan_unpack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, const unsigned char *packed,
+                       unsigned char *vector)
+{
+    for (int32_t b = blocks[0]; plan->blockwise && b < blocks[1]; b++) {
+        peali_span s = block_span(plan, b, slice, 0);
+        memcpy(vector + s.offset, packed + s.packed, s.bytes);
+    }
+    if (!plan->blockwise && blocks[0] < blocks[1]) {
+        peali_span s = range_span(plan, blocks, slice);
+        memcpy(vector + s.offset, packed + s.packed, s.bytes);
+    }
+}
+
+static void part_of(const peali_plan *plan, bool all, bool own, int32_t blocks[2])
+{
+    const peali_program *p = plan->program;
+    int32_t each = p->nblocks / p->nranks;
+    blocks[0] = own ? p->rank * each : 0;
+    blocks[1] = own ? blocks[0] + each : all ? p->nblocks : 0;
+}
+
+void peali_plan_given(const peali_plan *plan, int32_t blocks[2])
+{
+    peal_kind kind = plan->job.algo->kind;
+    part_of(plan, kind != PEAL_BROADCAST || plan->program->rank == plan->job.root, kind == PEAL_ALLGATHER, blocks);
+}
+
+void peali_plan_wanted(const peali_plan *plan, int32_t blocks[2])
+{
+    peal_kind kind = plan->job.algo->kind;
+    part_of(plan, kind != PEAL_REDUCE || plan->program->rank == plan->job.root, kind == PEAL_REDUCE_SCATTER, blocks);
 }
 
 static bool place_cuts(peali_plan *plan)
@@ -28,16 +114,19 @@ static bool place_cuts(peali_plan *plan)
     const peali_program *p = plan->program;
     if (plan->job.slices > 1)
         return true;
-    plan->cut_offset = peali_arena_get(&plan->arena, (size_t)p->ncuts + 1, sizeof *plan->cut_offset);
-    for (int32_t c = 0; plan->cut_offset && c < p->ncuts; c++)
-        plan->cut_offset[c] = share(plan->job.count, p->cuts[c], p->nblocks) * plan->elem_bytes;
-    return plan->cut_offset != NULL;
+    size_t *at = peali_arena_get(&plan->arena, (size_t)p->ncuts + 1, sizeof *at);
+    for (int32_t c = 0; at && c < p->ncuts; c++)
+        at[c] = block_offset(plan, p->cuts[c], 0);
+    plan->cut_offset = at;
+    return at != NULL;
 }
 
 /* Room for BLOCKS blocks of the longest slice, in whole cache lines, so that no two buffers are on one. */
 static size_t room(const peali_plan *plan, int32_t blocks)
 {
-    size_t longest = (plan->job.count + (size_t)plan->job.slices - 1) / (size_t)plan->job.slices;
+    if (plan->blockwise)
+        return (size_t)blocks * plan->unit_bytes;
+    size_t longest = (plan->total + (size_t)plan->job.slices - 1) / (size_t)plan->job.slices;
     size_t elements = share(longest, blocks, plan->program->nblocks) + (blocks > 0 && blocks < plan->program->nblocks);
     return (elements * plan->elem_bytes + 63) / 64 * 64;
 }
@@ -69,6 +158,21 @@ static bool place_landings(peali_plan *plan)
     return plan->land_offset != NULL;
 }
 
+static bool number_reqs(peali_plan *plan)
+{
+    const peali_program *p = plan->program;
+    plan->nreqs = p->ninstrs;
+    if (!plan->blockwise)
+        return true;
+    plan->first_req = peali_arena_get(&plan->arena, (size_t)p->ninstrs, sizeof *plan->first_req);
+    plan->nreqs = 0;
+    for (int32_t i = 0; plan->first_req && i < p->ninstrs; i++) {
+        plan->first_req[i] = plan->nreqs;
+        plan->nreqs += peali_plan_units(plan, &p->instrs[i]);
+    }
+    return plan->first_req != NULL;
+}
+
 static int32_t most_operands(const peali_program *p)
 {
     int32_t most = 1;
@@ -86,9 +190,14 @@ peal_status peali_plan_make(const peali_program *program, const peali_job *job, 
     if (!plan)
         return PEAL_ERR_MEMORY;
     *plan = (peali_plan){.arena = arena, .program = program, .job = *job, .elem_bytes = peal_type_bytes(job->type)};
+    bool one_vector = job->algo->kind != PEAL_ALLGATHER && job->algo->kind != PEAL_REDUCE_SCATTER;
+    plan->total = one_vector ? job->count : job->count * (size_t)program->nranks;
+    plan->blockwise = !one_vector && job->slices > 1;
+    size_t longest = (plan->total + (size_t)program->nblocks - 1) / (size_t)program->nblocks;
+    plan->unit_bytes = (longest / (size_t)job->slices + 1) * plan->elem_bytes;
     plan->reduce = peali_reduce_find(job->type, job->op);
     plan->most_operands = most_operands(program);
-    if (!place_cuts(plan) || !place_slots(plan) || !place_landings(plan)) {
+    if (!place_cuts(plan) || !place_slots(plan) || !place_landings(plan) || !number_reqs(plan)) {
         peali_plan_free(&plan);
         return PEAL_ERR_MEMORY;
     }

@@ -19,27 +19,54 @@ typedef struct peali_job {
     int32_t window; /* W: slices in flight at once, 1 to K */
 } peali_job;
 
+/*
+ * The vector has count elements (allreduce, reduce, broadcast), cut into slices first and each slice into blocks, so that a range
+ * of blocks is contiguous in a slice. Else it has nranks * count, and every block is cut into the same slices: then, with more
+ * than one slice, data moves block by block.
+ */
 typedef struct peali_plan {
     peali_arena arena;
     const peali_program *program;
     peali_job job;
     peali_reduce_fn reduce;
     size_t elem_bytes;
-    size_t *cut_offset;    /* bytes from the start of a buffer to each cut; K == 1 only, else NULL */
+    size_t total;          /* elements of the vector */
+    bool blockwise;
+    size_t unit_bytes;     /* blockwise: room for one block of one slice, in scratch, staging and landings */
+    size_t *cut_offset;    /* bytes from the start of a buffer to each cut; one slice only, else NULL */
     size_t *slot_offset;   /* bytes from the start of a slice's scratch to each scratch buffer */
     size_t scratch_bytes;  /* of one slice in flight */
-    int32_t most_operands; /* of any instruction */
+    size_t slice_bytes;    /* of the longest slice of the vector */
     size_t *land_offset;   /* push: bytes from the start of a landing area to each slot, for all ranks within reach */
     size_t land_bytes;     /* push: of a slice's landings at the rank that has most */
-    size_t slice_bytes;    /* of the longest slice, in whole lines */
+    int32_t most_operands; /* of any instruction */
+    int32_t *first_req;    /* blockwise: of each instruction; else NULL: instruction i has request i */
+    int32_t nreqs;
 } peali_plan;
 
 /* Makes the plan of JOB for PROGRAM. *OUT is freed with peali_plan_free. PEAL_OK or PEAL_ERR_MEMORY. */
 PEAL_MUST_CHECK peal_status peali_plan_make(const peali_program *program, const peali_job *job, peali_plan **out);
 void peali_plan_free(peali_plan **plan);
 
-/* Bytes from the start of a buffer of the vector to cut CUT in slice SLICE, and to the start of that slice. */
-size_t peali_plan_offset(const peali_plan *plan, int32_t cut, int32_t slice);
-size_t peali_plan_slice(const peali_plan *plan, int32_t slice);
+/* A contiguous part of the vector in one slice. */
+typedef struct peali_span {
+    size_t offset; /* bytes from the start of the vector */
+    size_t packed; /* bytes from the start of a buffer that holds one slice from cut BASE on */
+    size_t bytes;
+} peali_span;
+
+/* How many spans instruction I moves, and span U of them in slice SLICE, with respect to cut BASE. */
+int32_t peali_plan_units(const peali_plan *plan, const peali_instr *i);
+peali_span peali_plan_span(const peali_plan *plan, const peali_instr *i, int32_t unit, int32_t slice, int32_t base);
+
+/* Copies blocks [first, end) of slice SLICE from the vector to packed memory, or back. */
+void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, unsigned char *packed,
+                     const unsigned char *vector);
+void peali_plan_unpack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, const unsigned char *packed,
+                       unsigned char *vector);
+
+/* The blocks of IN that hold data at the start, and of OUT that the user wants, on this rank. */
+void peali_plan_given(const peali_plan *plan, int32_t blocks[2]);
+void peali_plan_wanted(const peali_plan *plan, int32_t blocks[2]);
 
 #endif

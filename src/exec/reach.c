@@ -1,3 +1,4 @@
+/* Public memory counts who looks at it, because a rank may leave its communicator while a slower one still reads a flag. */
 #include "exec/reach.h"
 
 peali_public *peali_public_create(long readers, int32_t areas, size_t land_bytes)

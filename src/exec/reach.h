@@ -1,5 +1,6 @@
 /*
- * What one rank shows to the ranks within reach: where its buffers of the call at hand lie, the flags it raises (pull), and its landing
+ * What one rank shows to the ranks within reach: where its buffers of the call at hand lie, the flags it raises (pull), and its
+ *                                                landing
  * areas (push). Shared by all calls of a communicator with no barrier between them, because flags only grow (LOWERING, "Waiting",
  * "Epochs and credits").
  */
@@ -9,7 +10,7 @@
 #include "lower/lower.h"
 
 enum {
-    PEALI_REACH_FLAGS = 256, /* lines a rank: the ring on 64 ranks of a host needs 126 (LOWERING); programs with more use messages */
+    PEALI_REACH_FLAGS = 256, /* lines a rank: ring needs 126 on 64 ranks (LOWERING); programs with more use messages */
     PEALI_REACH_SLOTS = 512, /* landing slots a rank and area */
     PEALI_REACH_LINE = 64,
 };

@@ -23,7 +23,7 @@ enum {
 typedef struct cursor {
     int32_t slice; /* number within the call; K or more: none left */
     int32_t pc;
-    bool *over;    /* per instruction: its message is over */
+    bool *over;    /* per request: its message is over */
     peali_net_req *reqs;
 } cursor;
 
@@ -43,7 +43,7 @@ struct peali_runner {
     int32_t left;  /* slices that have not left this rank */
     bool started;  /* a message or instruction moved since the last pass */
     cursor *cursors;
-    int32_t ncursors, ninstrs, noperands; /* for how much there is room */
+    int32_t ncursors, nreqs, noperands; /* for how much there is room */
     size_t scratch_bytes, staging_bytes;
     bool *over;
     peali_net_req *reqs;
@@ -89,7 +89,7 @@ static void drop_room(peali_runner *r)
     r->scratch = r->staging = NULL;
     r->dst = NULL;
     r->src = NULL;
-    r->ncursors = r->ninstrs = r->noperands = 0;
+    r->ncursors = r->nreqs = r->noperands = 0;
     r->scratch_bytes = r->staging_bytes = 0;
 }
 
@@ -120,17 +120,17 @@ peal_status peali_runner_fit(peali_runner *r, const peali_plan *plan)
 {
     size_t scratch = plan->scratch_bytes * (size_t)plan->job.window;
     size_t staging = r->staged ? 2 * plan->slice_bytes * (size_t)plan->job.window : 0;
-    if (r->cursors && plan->job.window <= r->ncursors && plan->program->ninstrs <= r->ninstrs && scratch <= r->scratch_bytes &&
+    if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && scratch <= r->scratch_bytes &&
         staging <= r->staging_bytes && plan->most_operands <= r->noperands)
         return PEAL_OK;
-    int32_t ncursors = most(r->ncursors, plan->job.window), ninstrs = most(r->ninstrs, plan->program->ninstrs);
+    int32_t ncursors = most(r->ncursors, plan->job.window), nreqs = most(r->nreqs, plan->nreqs);
     int32_t noperands = most(r->noperands, plan->most_operands);
     scratch = largest(scratch, r->scratch_bytes);
     staging = largest(staging, r->staging_bytes);
     drop_room(r);
     r->cursors = peali_alloc((size_t)ncursors, sizeof *r->cursors);
-    r->over = peali_alloc((size_t)ncursors * (size_t)ninstrs, sizeof *r->over);
-    r->reqs = peali_alloc((size_t)ncursors * (size_t)ninstrs, sizeof *r->reqs);
+    r->over = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->over);
+    r->reqs = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->reqs);
     r->scratch = peali_alloc(scratch + 1, 1);
     r->staging = peali_alloc(staging + 1, 1);
     r->dst = peali_alloc((size_t)noperands, sizeof *r->dst);
@@ -140,17 +140,24 @@ peal_status peali_runner_fit(peali_runner *r, const peali_plan *plan)
         return PEAL_ERR_MEMORY;
     }
     r->ncursors = ncursors;
-    r->ninstrs = ninstrs;
+    r->nreqs = nreqs;
     r->noperands = noperands;
     r->scratch_bytes = scratch;
     r->staging_bytes = staging;
     return PEAL_OK;
 }
 
-/* Before enter's flag of slice 0, which releases it. */
+/*
+ * Before enter's flag of slice 0, which releases it. A buffer that holds one part of the vector only (what a rank gives to an
+ * allgather, or gets of a reduce-scatter) is shown as if the rest lay around it; nobody touches the rest.
+ */
 static void show_buffers(peali_runner *r, const peali_plan *plan)
 {
+    peal_kind kind = plan->job.algo->kind;
     size_t half = plan->slice_bytes * (size_t)plan->job.window;
+    uintptr_t before = (uintptr_t)plan->program->rank * plan->job.count * plan->elem_bytes;
+    r->in = (const unsigned char *)((uintptr_t)r->in - (kind == PEAL_ALLGATHER ? before : 0));
+    r->out = (unsigned char *)((uintptr_t)r->out - (kind == PEAL_REDUCE_SCATTER ? before : 0));
     r->mine->tmp = (peali_window){r->scratch, plan->scratch_bytes, plan->job.window};
     r->mine->in = (peali_window){(unsigned char *)r->in, 0, 0}; /* only ever read */
     r->mine->out = (peali_window){r->out, 0, 0};
@@ -169,7 +176,7 @@ void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, vo
     r->left = plan->job.slices;
     show_buffers(r, plan);
     for (int32_t w = 0; w < plan->job.window; w++) {
-        size_t at = (size_t)w * (size_t)plan->program->ninstrs;
+        size_t at = (size_t)w * (size_t)plan->nreqs;
         r->cursors[w] = (cursor){w, 0, r->over + at, r->reqs + at};
     }
 }
@@ -179,56 +186,58 @@ static uint64_t slice_number(const peali_runner *r, const cursor *c)
     return r->base + (uint64_t)c->slice;
 }
 
-static unsigned char *landing(const peali_runner *r, const cursor *c, const peali_instr *i, peali_loc loc)
-{
-    const peali_public *p = r->shown[loc.rank];
-    int32_t slot = r->plan->program->land_start[loc.rank] - 1 - loc.buf;
-    size_t area = slice_number(r, c) % (uint64_t)p->areas * p->land_bytes;
-    size_t within = peali_plan_offset(r->plan, i->first, c->slice) -
-                    peali_plan_offset(r->plan, r->plan->program->land_first[slot], c->slice);
-    return p->land + area + r->plan->land_offset[slot] + within;
-}
-
 static uint64_t *landing_flag(const peali_runner *r, const cursor *c, peali_loc loc)
 {
     const peali_public *p = r->shown[loc.rank];
     return &p->land_flags[slice_number(r, c) % (uint64_t)p->areas * PEALI_REACH_SLOTS + (size_t)(-1 - loc.buf)];
 }
 
-static unsigned char *address(const peali_runner *r, const cursor *c, const peali_instr *i, peali_loc loc)
+/* Where span UNIT of operand LOC of instruction I lies. */
+static unsigned char *address(const peali_runner *r, const cursor *c, const peali_instr *i, peali_loc loc, int32_t unit)
 {
-    if (loc.buf < 0)
-        return landing(r, c, i, loc);
     const peali_public *p = r->shown[loc.rank];
-    size_t offset = peali_plan_offset(r->plan, i->first, c->slice);
-    if (loc.buf >= PEAL_BUF_TMP) {
-        offset -= peali_plan_offset(r->plan, loc.base, c->slice);
-        offset += r->plan->slot_offset[loc.buf - PEAL_BUF_TMP];
-        return p->tmp.at + (size_t)(c->slice % p->tmp.slices) * p->tmp.stride + offset;
+    const peali_program *program = r->plan->program;
+    if (loc.buf < 0) {
+        int32_t slot = program->land_start[loc.rank] - 1 - loc.buf;
+        size_t area = slice_number(r, c) % (uint64_t)p->areas * p->land_bytes;
+        return p->land + area + r->plan->land_offset[slot] +
+               peali_plan_span(r->plan, i, unit, c->slice, program->land_first[slot]).packed;
     }
+    peali_span at = peali_plan_span(r->plan, i, unit, c->slice, loc.base);
+    if (loc.buf >= PEAL_BUF_TMP)
+        return p->tmp.at + (size_t)(c->slice % p->tmp.slices) * p->tmp.stride +
+               r->plan->slot_offset[loc.buf - PEAL_BUF_TMP] + at.packed;
     const peali_window *w = loc.buf == PEAL_BUF_IN ? &p->in : &p->out;
     if (w->slices == 0)
-        return w->at + offset;
-    return w->at + (size_t)(c->slice % w->slices) * w->stride + offset - peali_plan_slice(r->plan, c->slice);
+        return w->at + at.offset;
+    return w->at + (size_t)(c->slice % w->slices) * w->stride + at.packed;
 }
 
-static size_t length(const peali_runner *r, const cursor *c, const peali_instr *i)
+static size_t length(const peali_runner *r, const cursor *c, const peali_instr *i, int32_t unit)
 {
-    return peali_plan_offset(r->plan, i->end, c->slice) - peali_plan_offset(r->plan, i->first, c->slice);
+    return peali_plan_span(r->plan, i, unit, c->slice, i->first).bytes;
+}
+
+static void compute_unit(peali_runner *r, const cursor *c, const peali_instr *i, int32_t unit)
+{
+    const peali_loc *locs = r->plan->program->locs + i->locs;
+    int ndst = 0;
+    for (int k = 0; k < i->nsrc; k++)
+        r->src[k] = address(r, c, i, locs[k], unit);
+    for (int k = 0; k < i->ndst; k++) {
+        r->dst[ndst] = address(r, c, i, locs[i->nsrc + k], unit);
+        ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
+    }
+    if (ndst > 0)
+        r->plan->reduce(r->dst, ndst, r->src, i->nsrc, length(r, c, i, unit) / r->plan->elem_bytes);
 }
 
 static void compute(peali_runner *r, const cursor *c, const peali_instr *i)
 {
     const peali_loc *locs = r->plan->program->locs + i->locs;
-    int ndst = 0;
-    for (int k = 0; k < i->nsrc; k++)
-        r->src[k] = address(r, c, i, locs[k]);
-    for (int k = 0; k < i->ndst; k++) {
-        r->dst[ndst] = address(r, c, i, locs[i->nsrc + k]);
-        ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
-    }
-    if (ndst > 0)
-        r->plan->reduce(r->dst, ndst, r->src, i->nsrc, length(r, c, i) / r->plan->elem_bytes);
+    int32_t units = peali_plan_units(r->plan, i);
+    for (int32_t u = 0; u < units; u++)
+        compute_unit(r, c, i, u);
     /* Releases what was stored; landed() at the receiver acquires it. */
     for (int k = i->nsrc; k < i->nsrc + i->ndst; k++)
         if (locs[k].buf < 0)
@@ -240,24 +249,55 @@ static void stage(peali_runner *r, const cursor *c, bool fill)
 {
     if (!r->staged)
         return;
-    size_t first = peali_plan_slice(r->plan, c->slice), bytes = peali_plan_slice(r->plan, c->slice + 1) - first;
     const peali_window *w = fill ? &r->mine->in : &r->mine->out;
-    unsigned char *slot = w->at + (size_t)(c->slice % w->slices) * w->stride;
-    if (fill)
-        memcpy(slot, r->in + first, bytes);
-    else
-        memcpy(r->out + first, slot, bytes);
+    unsigned char *packed = w->at + (size_t)(c->slice % w->slices) * w->stride;
+    int32_t blocks[2];
+    if (fill) {
+        peali_plan_given(r->plan, blocks);
+        peali_plan_pack(r->plan, blocks, c->slice, packed, r->in);
+    } else {
+        peali_plan_wanted(r->plan, blocks);
+        peali_plan_unpack(r->plan, blocks, c->slice, packed, r->out);
+    }
+}
+
+static int32_t first_req(const peali_plan *plan, int32_t instr)
+{
+    return plan->first_req ? plan->first_req[instr] : instr;
 }
 
 static peal_status message(peali_runner *r, cursor *c, const peali_instr *i)
 {
     uint32_t slice = (uint32_t)slice_number(r, c) & ((1u << SLICE_BITS) - 1);
     uint32_t tag = (uint32_t)i->lane << SLICE_BITS | slice;
-    void *at = address(r, c, i, r->plan->program->locs[i->locs]);
-    c->over[c->pc] = false;
-    if (i->kind == PEALI_I_SEND)
-        return r->net->send(r->net, i->peer, tag, at, length(r, c, i), &c->reqs[c->pc]);
-    return r->net->recv(r->net, i->peer, tag, at, length(r, c, i), &c->reqs[c->pc]);
+    peali_loc loc = r->plan->program->locs[i->locs];
+    int32_t req = first_req(r->plan, c->pc), units = peali_plan_units(r->plan, i);
+    peal_status status = PEAL_OK;
+    for (int32_t u = 0; u < units && status == PEAL_OK; u++) {
+        void *at = address(r, c, i, loc, u);
+        size_t bytes = length(r, c, i, u);
+        c->over[req + u] = false;
+        if (i->kind == PEALI_I_SEND)
+            status = r->net->send(r->net, i->peer, tag, at, bytes, &c->reqs[req + u]);
+        else
+            status = r->net->recv(r->net, i->peer, tag, at, bytes, &c->reqs[req + u]);
+    }
+    return status;
+}
+
+/* PEAL_OK where the message of instruction NO is over. */
+static peal_status over(peali_runner *r, cursor *c, int32_t no)
+{
+    int32_t req = first_req(r->plan, no), units = peali_plan_units(r->plan, &r->plan->program->instrs[no]);
+    for (int32_t u = req; u < req + units; u++) {
+        if (c->over[u])
+            continue;
+        peal_status status = r->net->test(r->net, &c->reqs[u]);
+        if (status != PEAL_OK)
+            return status;
+        c->over[u] = true;
+    }
+    return PEAL_OK;
 }
 
 /* PEAL_OK where all messages that the instruction waits for are over. */
@@ -266,12 +306,9 @@ static peal_status waited(peali_runner *r, cursor *c, const peali_instr *i)
     const peali_program *p = r->plan->program;
     const int32_t *waits = p->waits + i->waits;
     for (int32_t k = 0; k < i->nwaits; k++) {
-        if (c->over[waits[k]])
-            continue;
-        peal_status status = r->net->test(r->net, &c->reqs[waits[k]]);
+        peal_status status = over(r, c, waits[k]);
         if (status != PEAL_OK)
             return status;
-        c->over[waits[k]] = true;
         const peali_instr *m = &p->instrs[waits[k]];
         peali_loc at = p->locs[m->locs];
         if (m->kind == PEALI_I_RECV && at.buf < 0)
@@ -432,11 +469,11 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
     const peali_instr *i = &p->instrs[c->pc];
     const int32_t *waits = p->waits + i->waits;
     int32_t k = 0;
-    while (k < i->nwaits && c->over[waits[k]])
+    while (k < i->nwaits && c->over[first_req(r->plan, waits[k])])
         k++;
     const peali_instr *m = k < i->nwaits ? &p->instrs[waits[k]] : i;
     if (m != i)
-        snprintf(what, bytes, "%zu bytes %s rank %d on lane %d, slice %d of %d, instruction %d of %d", length(r, c, m),
+        snprintf(what, bytes, "%zu bytes %s rank %d on lane %d, slice %d of %d, instruction %d of %d", length(r, c, m, 0),
                  m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, (int)c->slice, (int)r->plan->job.slices,
                  (int)waits[k], (int)p->ninstrs);
     else

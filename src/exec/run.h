@@ -1,8 +1,8 @@
 /*
  * Runs plans on a CPU rank: one cursor for each slice in flight, the oldest that can go on is served first.
  *
- * A runner belongs to one rank of one communicator and runs one plan at a time. Its memory is made with the plans; running allocates
- * nothing.
+ * A runner belongs to one rank of one communicator and runs one plan at a time. Its memory is made with the plans; running
+ * allocates nothing.
  */
 #ifndef PEALI_RUN_H
 #define PEALI_RUN_H

@@ -8,20 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void depend(peali_work *w, peali_vec *deps, peali_rec *on)
+/* R comes after ON. */
+static void depend(peali_work *w, peali_rec *r, peali_vec *deps, peali_rec *on)
 {
-    for (int32_t i = 0; i < deps->n; i++)
-        if (deps->at[i] == on)
-            return;
+    if (on->asker == r)
+        return;
+    on->asker = r;
     peali_work_push(w, deps, on);
 }
 
-static void look(peali_work *w, peali_vec *deps, const peali_cell *c, bool writes)
+static void look(peali_work *w, peali_rec *r, peali_vec *deps, const peali_cell *c, bool writes)
 {
     if (c->wrote)
-        depend(w, deps, c->wrote);
+        depend(w, r, deps, c->wrote);
     for (const peali_link *l = writes ? c->read : NULL; l; l = l->next)
-        depend(w, deps, l->what);
+        depend(w, r, deps, l->what);
 }
 
 static void note(peali_work *w, peali_cell *c, peali_rec *r, bool writes)
@@ -40,12 +41,12 @@ static void visit(peali_work *w, peali_rec *r, peali_vec *deps)
     peali_cell *mine = w->cells + (int64_t)r->rank * w->ncells;
     int32_t whole = r->i.kind == PEALI_I_ENTER ? w->npieces : r->i.kind == PEALI_I_EXIT ? w->ncells : 0;
     for (int32_t i = 0; i < whole; i++)
-        deps ? look(w, deps, &mine[i], true) : note(w, &mine[i], r, true);
+        deps ? look(w, r, deps, &mine[i], true) : note(w, &mine[i], r, true);
     for (int32_t k = 0; k < r->i.nsrc + r->i.ndst; k++) {
         int32_t n;
         peali_cell *c = peali_work_cells(w, r->locs[k], r->i.first, r->i.end, &n);
         for (int32_t i = 0; i < n; i++)
-            deps ? look(w, deps, &c[i], k >= r->i.nsrc) : note(w, &c[i], r, k >= r->i.nsrc);
+            deps ? look(w, r, deps, &c[i], k >= r->i.nsrc) : note(w, &c[i], r, k >= r->i.nsrc);
     }
 }
 
@@ -139,6 +140,18 @@ static void gather_events(peali_work *w, peali_rec *r, const peali_vec *deps)
     }
 }
 
+/* Stores what must come before R, and as R then comes after that too, what must come before it for that reason. */
+static void store_before(peali_work *w, peali_rec *r, const peali_vec *deps)
+{
+    gather_events(w, r, deps);
+    while (w->nevents > 0 && !w->failed) {
+        peali_fuse_before(w, r->rank, r->events);
+        if (peali_events_within(w, w->now[r->rank], r->events))
+            return;
+        peali_events_join(w, r->events, w->now[r->rank]);
+    }
+}
+
 /* The instruction of J's rank after which J is over and that can raise a flag: J itself, or for a message one that waits for it. */
 static peali_rec *settled(peali_work *w, peali_rec *j)
 {
@@ -148,11 +161,12 @@ static peali_rec *settled(peali_work *w, peali_rec *j)
         return j->waiter;
     peali_rec *r = create(w, j->rank, (peali_instr){.kind = PEALI_I_REDUCE, .peer = -1, .flag = -1}, NULL, -1);
     peali_vec deps = {0};
-    depend(w, &deps, j);
-    if (!r || w->failed)
+    if (!r)
         return NULL;
-    gather_events(w, r, &deps);
-    peali_fuse_before(w, j->rank, r->events);
+    depend(w, r, &deps, j);
+    if (w->failed)
+        return NULL;
+    store_before(w, r, &deps);
     if (!place(w, r, 1))
         return NULL;
     order(w, r, &deps);
@@ -162,6 +176,29 @@ static peali_rec *settled(peali_work *w, peali_rec *j)
     return r;
 }
 
+/*
+ * The memory at LOC is about to be read by another rank: a message that is arriving there is waited for now, where its rank stands in
+ * list order, and not when that other rank comes to read it, by when its rank may have waited for more.
+ */
+void peali_emit_settle(peali_work *w, peali_loc loc, int32_t first, int32_t end)
+{
+    int32_t n;
+    const peali_cell *c = peali_work_cells(w, loc, first, end, &n);
+    for (int32_t i = 0; i < n && !w->failed; i++)
+        if (c[i].wrote && c[i].wrote->rank == loc.rank)
+            settled(w, c[i].wrote);
+}
+
+/* A slice is left when all its messages are over, also those whose memory nobody touches again. */
+static void depend_on_messages(peali_work *w, peali_rec *r, peali_vec *deps)
+{
+    for (int32_t k = 0; k < w->code[r->rank].n; k++) {
+        peali_rec *j = w->code[r->rank].at[k];
+        if (j->async && !j->waited)
+            depend(w, r, deps, j);
+    }
+}
+
 peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, peali_loc *locs, int32_t event)
 {
     peali_rec *r = create(w, rank, instr, locs, event);
@@ -169,6 +206,8 @@ peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, peali_loc 
     if (!r)
         return NULL;
     visit(w, r, &deps);
+    if (instr.kind == PEALI_I_EXIT)
+        depend_on_messages(w, r, &deps);
     for (int32_t i = 0; i < deps.n && !w->failed; i++) {
         peali_rec *j = deps.at[i];
         if (j->rank != rank && w->mode == PEALI_PULL)
@@ -176,9 +215,7 @@ peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, peali_loc 
     }
     if (w->failed)
         return NULL;
-    gather_events(w, r, &deps);
-    if (w->nevents > 0)
-        peali_fuse_before(w, rank, r->events);
+    store_before(w, r, &deps);
     if (w->failed || !place(w, r, (size_t)deps.n))
         return NULL;
     order(w, r, &deps);

@@ -1,5 +1,6 @@
 /*
- * Fusing by pending values: an operation does not become an instruction at once, but a value that is known and not stored yet; later
+ * Fusing by pending values: an operation does not become an instruction at once, but a value that is known and not stored yet;
+ *                           later
  * operations look through it or add to it, and it is stored when somebody must see it in memory. Fusing never reorders reductions:
  * a pending sum that is used as a source is stored first. Source: LOWERING, "Fusing: pending values".
  */
@@ -155,7 +156,10 @@ static bool writes(const peali_pending *p, peali_loc loc)
     return false;
 }
 
-/* The pending value that is LOC on [first, end), or NULL where memory has it. A larger one is split; any other that overlaps is stored. */
+/*
+ * The pending value that is LOC on [first, end), or NULL where memory has it. A larger one is split; any other that overlaps is
+ * stored.
+ */
 static peali_pending *exact(peali_work *w, peali_loc loc, int32_t first, int32_t end)
 {
     int32_t n;
@@ -343,6 +347,10 @@ void peali_fuse_reduce(peali_work *w, const peali_move *m)
 void peali_fuse_send(peali_work *w, const peali_move *m)
 {
     peali_pending *p = exact(w, m->s, m->first, m->end);
+    if (w->mode == PEALI_PULL && w->nevents > 0 && (!p || p->nsrc == 1)) {
+        peali_emit_settle(w, p ? p->src[0] : m->s, m->first, m->end);
+        p = exact(w, m->s, m->first, m->end); /* that may have stored it */
+    }
     if (w->mode == PEALI_PUSH) {
         if (p)
             add_dst(w, p, m->d);

@@ -1,6 +1,6 @@
 /*
- * The reader fills arrays of its own, which double within the program's arena, because a text says nothing about how many there will
- * be. Slots are checked when a whole line is known, since their rank is said last.
+ * The reader fills arrays of its own, which double within the program's arena, because a text does not say how many there will be.
+ * Slots are checked when a whole operand is known, since their rank is said last.
  */
 #include "lower/program_text.h"
 
@@ -259,8 +259,9 @@ static void read_head(reader *r)
     peali_scan_want(scan, "\nreach ");
     p->me = peali_scan_number(scan, "the place within reach", 0, p->rank < MOST_REACH ? p->rank : MOST_REACH - 1);
     peali_scan_want(scan, " of ");
-    int64_t most = (int64_t)p->me + p->nranks - p->rank; /* ranks are ascending: so many can be below, so many above */
-    p->nreach = peali_scan_number(scan, "the number of ranks within reach", p->me + 1, most < MOST_REACH ? (int32_t)most : MOST_REACH);
+    int64_t most = (int64_t)p->me + p->nranks - p->rank; /* they ascend: no more than all ranks above this one follow it */
+    most = most < MOST_REACH ? most : MOST_REACH;
+    p->nreach = peali_scan_number(scan, "the number of ranks within reach", p->me + 1, (int32_t)most);
     peali_scan_want(scan, " ");
     p->mode = read_mode(scan);
     peali_scan_want(scan, "\nblocks ");

@@ -1,5 +1,6 @@
 /*
- * The workbench of one lowering: pending values (fuse.c) become emitted instructions (emit.c), driven by the operations of all ranks
+ * The workbench of one lowering: pending values (fuse.c) become emitted instructions (emit.c), driven by the operations of all
+ *                                ranks
  * within reach in one fixed order (lower.c). All of it lies in one arena that ends with the lowering.
  */
 #ifndef PEALI_WORK_H
@@ -11,7 +12,10 @@
 /* A set of events that come from out of reach (arrivals, completions of sends); w->nwords words. */
 typedef uint64_t peali_events;
 
-/* A value that is known but not stored yet: sources in order, and where it goes. All operands have the range [first, end) of cuts. */
+/*
+ * A value that is known but not stored yet: sources in order, and where it goes. All operands have the range [first, end) of
+ * cuts.
+ */
 typedef struct peali_pending {
     int32_t exec; /* index of the rank that runs it */
     int32_t first, end;
@@ -28,6 +32,7 @@ typedef struct peali_rec {
     bool async;            /* send or recv: over only where somebody waited */
     struct peali_rec *waiter; /* async: the first instruction of its rank that waits for it and is itself not async */
     bool waited;
+    struct peali_rec *asker; /* who last noted that it comes after this one */
     peali_loc *locs; /* sources, then destinations */
     struct peali_rec **waits, **awaits;
     int32_t *clock; /* instructions of each rank that are over before this one is */
@@ -119,6 +124,9 @@ static inline void peali_events_add(peali_events *to, int32_t event)
 
 /* Emission. Operands: nsrc sources, then ndst destinations, in memory of the workbench. EVENT: see peali_rec. */
 peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, peali_loc *locs, int32_t event);
+
+/* Pull, out of reach: the memory at LOC is about to be sent within reach, so what arrives there is waited for. */
+void peali_emit_settle(peali_work *w, peali_loc loc, int32_t first, int32_t end);
 
 /* Push, at the end: drops stores to a rank's own memory that are overwritten unread; nobody else can read them. */
 void peali_emit_prune(peali_work *w);

@@ -4,7 +4,6 @@
  */
 #include "sched/sched.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +73,10 @@ static int32_t buffer_of(peal_sched *s, peal_range r)
     int64_t slot = (int64_t)r.buf - PEAL_BUF_TMP + s->view.slot;
     if (r.buf >= PEAL_BUF_TMP && slot < PEAL_SLOTS)
         return (int32_t)(PEAL_BUF_TMP + 2 * slot);
-    refuse(s, "buffer %d is not IN, OUT or one of %d scratch slots", r.buf, PEAL_SLOTS);
+    if (r.buf >= PEAL_BUF_TMP)
+        refuse(s, "scratch slot %d of %d", (int)slot, PEAL_SLOTS);
+    else
+        refuse(s, "buffer %d is not IN, OUT or scratch", r.buf);
     return -1;
 }
 
@@ -133,8 +135,8 @@ static void local(peal_sched *s, int verb, peal_range d, peal_range from)
         return;
     }
     for (int i = 0; i < n; i++) {
-        peali_op op = {(uint8_t)verb, (uint8_t)s->view.lane_now, (int16_t)to[i].buf, (int16_t)src[i].buf, -1, to[i].first, to[i].end};
-        push(s, op);
+        push(s, (peali_op){.verb = (uint8_t)verb, .lane = (uint8_t)s->view.lane_now, .dst = (int16_t)to[i].buf,
+                           .src = (int16_t)src[i].buf, .peer = -1, .first = to[i].first, .end = to[i].end});
     }
 }
 
@@ -170,7 +172,7 @@ void peal_copy(peal_sched *s, peal_range d, peal_range from)
     local(s, PEALI_COPY, d, from);
 }
 
-void peal_reduce(peal_sched *s, peal_range d, peal_range from)
+void peal_reduce_into(peal_sched *s, peal_range d, peal_range from)
 {
     if (d.buf == PEAL_BUF_IN)
         refuse(s, "a sum goes into IN");

@@ -1,4 +1,7 @@
-/* With as many operations as blocks a table over the blocks is quickest to make and to ask; with few operations on many blocks, sorting is. */
+/*
+ * With as many operations as blocks a table over the blocks is quickest to make and to ask; with few operations on many blocks,
+ * sorting is.
+ */
 #include "sched/cuts.h"
 
 #include <stdlib.h>
@@ -18,6 +21,7 @@ static bool tabulate(const peal_sched *const *scheds, int n, peali_cuts *cuts)
     cuts->at = peali_alloc((size_t)nblocks + 1, sizeof *cuts->at);
     if (!cuts->index || !cuts->at)
         return false;
+    cuts->index[0] = 1;
     for (int r = 0; r < n; r++)
         for (int32_t i = 0; i < scheds[r]->nops; i++)
             cuts->index[scheds[r]->ops[i].first] = cuts->index[scheds[r]->ops[i].end] = 1;
@@ -35,7 +39,7 @@ static bool sort(const peal_sched *const *scheds, int n, int64_t nops, peali_cut
     cuts->at = peali_alloc(2 * (size_t)nops + 1, sizeof *cuts->at);
     if (!cuts->at)
         return false;
-    size_t k = 0;
+    size_t k = 1; /* at[0] is 0 */
     for (int r = 0; r < n; r++)
         for (int32_t i = 0; i < scheds[r]->nops; i++) {
             cuts->at[k++] = scheds[r]->ops[i].first;

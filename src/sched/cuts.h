@@ -13,7 +13,7 @@ typedef struct peali_cuts {
     int32_t *index; /* block number -> cut where blocks are few beside operations; else NULL */
 } peali_cuts;
 
-/* The cuts of all operations of N schedules. PEAL_OK or PEAL_ERR_MEMORY, with *CUTS empty. */
+/* The cuts of all operations of N schedules, and block 0. PEAL_OK or PEAL_ERR_MEMORY, with *CUTS empty. */
 PEAL_MUST_CHECK peal_status peali_cuts_make(const peal_sched *const *scheds, int n, peali_cuts *cuts);
 void peali_cuts_free(peali_cuts *cuts);
 

@@ -150,10 +150,12 @@ peal_status peali_sched_read(const char *text, size_t length, peal_sched **out, 
         return PEAL_ERR_MEMORY;
     peal_status status = PEAL_OK;
     read_head(&scan, s);
-    while (status == PEAL_OK && !peali_scan_failed(&scan) && !peali_scan_try(&scan, "end\n")) {
+    while (!peali_scan_failed(&scan) && !peali_scan_try(&scan, "end\n")) {
         peali_op op = read_op(&scan, s);
         if (!peali_scan_failed(&scan))
             status = add(s, op);
+        if (status != PEAL_OK)
+            peali_scan_fail(&scan, "no memory");
     }
     peali_scan_end(&scan);
     if (status == PEAL_OK && peali_scan_failed(&scan))

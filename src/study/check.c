@@ -38,8 +38,7 @@ void peali_check_words(char *text, size_t size, const peali_op *op)
         snprintf(text, size, "%s %s %s from %s", op->verb == PEALI_COPY ? "copy" : "reduce", dst, blocks, src);
 }
 
-/* "allreduce ring, n 4", and of the problem what else tells it from others of that n. */
-static int say_case(char *text, size_t size, const peali_check_case *what)
+int peali_check_say_case(char *text, size_t size, const peali_check_case *what)
 {
     const peal_problem *p = what->problem;
     int at = snprintf(text, size, "%s %s, n %d", peal_kind_name(p->kind), what->algo->name, p->nranks);
@@ -62,7 +61,7 @@ peal_status peali_check_refute(peali_checking *c, int rank, int op, const char *
 {
     char *text = c->report->why;
     size_t size = sizeof c->report->why;
-    int at = say_case(text, size, c->what);
+    int at = peali_check_say_case(text, size, c->what);
     at += snprintf(text + at, size - (size_t)at, ", rank %d", rank);
     if (op >= 0) {
         char words[128];
@@ -147,7 +146,7 @@ static peal_status build(const peali_check_case *what, peal_sched **sched, peali
     for (int r = 0; r < what->problem->nranks; r++) {
         peal_status status = peali_sched_build(what->algo, what->problem, r, &sched[r]);
         if (status == PEAL_ERR_INVALID) {
-            int at = say_case(report->why, sizeof report->why, what);
+            int at = peali_check_say_case(report->why, sizeof report->why, what);
             snprintf(report->why + at, sizeof report->why - (size_t)at, ", rank %d: a bad argument, see the log", r);
         }
         if (status == PEAL_OK)

@@ -45,15 +45,22 @@ typedef struct peali_check_options {
     const char *name; /* of the algorithm, or NULL: all */
     int max_ranks;    /* every n from 1 to this one */
     bool large;       /* then also samples of n up to 4096 */
+    int64_t least_each, least; /* schedules (or programs) that each algorithm, and all together, must have; 0: any number */
 } peali_check_options;
 
 /*
  * Proves all registered algorithms, for every n, root and, where an algorithm looks at it, several node maps. Writes one line for
  * each algorithm and then the total to OUT; a counterexample is the line of its algorithm.
  *
- * Returns: schedules (one for each rank of each problem) that were proved; -1 where anything was refuted or memory ran out.
+ * Returns: schedules (one for each rank of each problem) that were proved; -1 where anything was refuted, memory ran out, or there
+ * were fewer than the least.
  * Threads: any.
  */
 int64_t peali_check_all(FILE *out, const peali_check_options *options);
+
+/* For the sweeps: is ALGO asked for; are FOUND enough for one algorithm, or OUT is told; the last line and what to return (-1: wrong). */
+bool peali_check_wanted(const peali_check_options *options, const peal_algo *algo);
+bool peali_check_enough(FILE *out, const peali_check_options *options, int64_t found);
+int64_t peali_check_total(FILE *out, const peali_check_options *options, int64_t found, const char *what);
 
 #endif

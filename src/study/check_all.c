@@ -171,9 +171,27 @@ static bool prove_algo(tally *t, const peali_check_options *o)
     return true;
 }
 
-static bool wanted(const peal_algo *algo, const peali_check_options *o)
+bool peali_check_wanted(const peali_check_options *o, const peal_algo *algo)
 {
     return (o->kind < 0 || algo->kind == (peal_kind)o->kind) && (!o->name || strcmp(algo->name, o->name) == 0);
+}
+
+bool peali_check_enough(FILE *out, const peali_check_options *o, int64_t found)
+{
+    if (found < o->least_each)
+        fprintf(out, "these are too few: every algorithm must have %lld\n", (long long)o->least_each);
+    return found >= o->least_each;
+}
+
+int64_t peali_check_total(FILE *out, const peali_check_options *o, int64_t found, const char *what)
+{
+    if (found < 0)
+        fprintf(out, "not all %s are right, or they are too few\n", what);
+    else if (found < o->least)
+        fprintf(out, "%lld %s are too few: there must be %lld\n", (long long)found, what, (long long)o->least);
+    else
+        fprintf(out, "%lld %s\n", (long long)found, what);
+    return found < o->least ? -1 : found;
 }
 
 int64_t peali_check_all(FILE *out, const peali_check_options *options)
@@ -185,16 +203,15 @@ int64_t peali_check_all(FILE *out, const peali_check_options *options)
         return -1;
     for (const peal_algo *const *a = peali_algos; *a; a++) {
         tally t = {.out = out, .algo = *a, .node = node};
-        if (!wanted(*a, options))
+        if (!peali_check_wanted(options, *a))
             continue;
         bool proved = prove_algo(&t, options);
         if (proved)
             fprintf(out, "%-14s %-22s n to %4d  %8lld problems  %9lld schedules  %2d node map%s\n", peal_kind_name((*a)->kind),
                     (*a)->name, t.max_ranks, (long long)t.problems, (long long)t.schedules, t.maps, t.maps == 1 ? "" : "s");
-        right = right && proved;
+        right = right && proved && peali_check_enough(out, options, t.schedules);
         schedules += t.schedules;
     }
     peali_free(node);
-    fprintf(out, "%lld schedules%s\n", (long long)schedules, right ? "" : ", not all of them right");
-    return right ? schedules : -1;
+    return peali_check_total(out, options, right ? schedules : -1, "schedules");
 }

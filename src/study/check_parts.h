@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "study/check.h"
+#include "study/check_values.h"
 
 typedef struct peali_checking {
     const peali_check_case *what;
@@ -19,6 +20,7 @@ typedef struct peali_checking {
     int32_t *match; /* of each send and receive: the number of the other; -1 for local operations */
     int32_t *piece; /* of each block that begins a range, and of block B: its piece */
     int32_t *cut;   /* of each piece, and one past them: its first block */
+    peali_value *final; /* of each rank and piece, where not NULL: receives what OUT ends with; sums are then not compared */
 } peali_checking;
 
 /* Ranges of blocks that rank R may use of a buffer. */
@@ -33,6 +35,9 @@ static inline const peali_op *peali_check_op(const peali_checking *c, int rank, 
 
 /* Writes the counterexample (OP -1: of no one operation) and returns PEAL_ERR_INVALID. */
 __attribute__((format(printf, 4, 5))) peal_status peali_check_refute(peali_checking *c, int rank, int op, const char *format, ...);
+
+/* "allreduce ring, n 4", and of the problem what else tells it from others of that n. Returns the length. */
+int peali_check_say_case(char *text, size_t size, const peali_check_case *what);
 
 /* OP in words: "recv tmp 0 blocks 2..3 from rank 1 lane 0". Cut off where SIZE is short. */
 void peali_check_words(char *text, size_t size, const peali_op *op);

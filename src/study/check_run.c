@@ -14,14 +14,11 @@
 
 #include <string.h>
 
+#include "study/check_values.h"
+
 enum { WINDOW_PLACES = 1 << 21 };
 
-static const uint64_t prime = ((uint64_t)1 << 61) - 1;
-
-typedef struct value {
-    uint64_t set;  /* contributing ranks: bits, or the sum of their weights modulo 2^61-1; 0: not written */
-    uint64_t bits; /* hash of the expression: a+b is b+a, but (a+b)+c is not a+(b+c) */
-} value;
+typedef peali_value value;
 
 typedef struct place {
     value apart, aliased;
@@ -46,28 +43,15 @@ typedef struct run {
     value *agreed;     /* of each piece of the window: the result on the ranks before */
 } run;
 
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 static bool exact(const run *w)
 {
     return w->c->n <= PEALI_CHECK_EXACT;
 }
 
-static value leaf_of(const run *w, int rank)
-{
-    uint64_t seed = mix(((uint64_t)rank + 1) * 0x9e3779b97f4a7c15u);
-    return (value){exact(w) ? (uint64_t)1 << rank : 1 + seed % (prime - 1), mix(seed)};
-}
-
+/* An expression that is handed on keeps the order of its operands. */
 static value sum_of(const run *w, value a, value b)
 {
-    uint64_t set = exact(w) ? a.set | b.set : (a.set + b.set) % prime;
-    return (value){set, mix(a.bits + b.bits)};
+    return w->c->final ? peali_value_fold(w->c->n, a, b) : peali_value_sum(w->c->n, a, b);
 }
 
 /* Where RANK keeps piece P of BUF, OUT or scratch. */
@@ -380,6 +364,8 @@ static peal_status results(run *w)
                 status = wrong_share(w, r, p, v->apart.set, want.set, "");
             else if (v->aliased.set != want.set)
                 status = wrong_share(w, r, p, v->aliased.set, want.set, " if IN is OUT");
+            else if (w->c->final)
+                w->c->final[(int64_t)r * w->c->npieces + p] = v->apart;
             else
                 status = check_order(w, r, p, v);
             if (status != PEAL_OK)
@@ -464,7 +450,7 @@ static peal_status prepare(run *w)
         return PEAL_ERR_MEMORY;
     for (int r = 0; r < c->n; r++) {
         w->bufs[r + 1] = w->bufs[r] + c->what->sched[r]->nbufs - PEAL_BUF_OUT;
-        w->leaf[r] = leaf_of(w, r);
+        w->leaf[r] = peali_value_leaf(w->c->n, r);
         w->all = r == 0 ? w->leaf[0] : sum_of(w, w->all, w->leaf[r]);
     }
     return PEAL_OK;

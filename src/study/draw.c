@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "study/check_parts.h"
 
-enum { LABEL = 10 }; /* "round 29  " */
+enum { LABEL = 10 }; /* "round 29", and two blanks */
 
 typedef struct picture {
     peali_checking c;
@@ -119,7 +119,7 @@ static void word(const picture *p, int r, int32_t i, char text[48])
     bool sum = adds(p, op->peer, p->c.match[p->c.base[r] + i] - p->c.base[op->peer]);
     int at;
     if (op->end - op->first == p->c.nblocks)
-        at = snprintf(text, 48, "all");
+        at = snprintf(text, 48, "*");
     else if (op->end - op->first == 1)
         at = snprintf(text, 48, "%d", (int)op->first);
     else
@@ -130,19 +130,6 @@ static void word(const picture *p, int r, int32_t i, char text[48])
 static bool sends(const picture *p, int r, int32_t i, int32_t round)
 {
     return p->sched[r]->ops[i].verb == PEALI_SEND && p->level[p->c.base[r] + i] == round;
-}
-
-/* The most messages that a rank of FIRST to END-1 sends in ROUND. */
-static int lines(const picture *p, int32_t round, int first, int end)
-{
-    int most = 0;
-    for (int r = first; r < end; r++) {
-        int n = 0;
-        for (int32_t i = 0; i < p->sched[r]->nops; i++)
-            n += sends(p, r, i, round);
-        most = n > most ? n : most;
-    }
-    return most;
 }
 
 /* The width of the longest word or rank, and a blank. */
@@ -161,39 +148,74 @@ static int column(const picture *p)
     return widest + 1;
 }
 
-/* The next message of rank R in ROUND; "" where there is none left, "." where there was none at all. */
-static void cell(picture *p, int r, int32_t round, char text[48])
+/* Ranks FIRST to END-1 in columns of WIDTH. */
+typedef struct panel {
+    picture *p;
+    int first, end, width;
+    int pad; /* blanks before the next word of the line */
+    FILE *to;
+} panel;
+
+static void put(panel *q, const char *text, int width)
 {
-    int32_t *i = &p->cursor[r], start = *i;
-    while (*i < p->sched[r]->nops && !sends(p, r, *i, round))
-        (*i)++;
-    strcpy(text, start == 0 ? "." : "");
-    if (*i < p->sched[r]->nops)
-        word(p, r, (*i)++, text);
+    if (text[0]) {
+        fprintf(q->to, "%*s%s", q->pad, "", text);
+        q->pad = 0;
+    }
+    q->pad += width - (int)strlen(text);
 }
 
-/* Ranks FIRST to END-1 in columns of WIDTH. */
-static void panel(picture *p, int first, int end, int width, FILE *to)
+static void end_line(panel *q)
 {
-    fprintf(to, "%-*s", LABEL, "rank");
-    for (int r = first; r < end; r++)
-        fprintf(to, "%-*d", r + 1 < end ? width : 0, r);
-    fputc('\n', to);
-    for (int32_t round = 0; round < p->nrounds; round++) {
-        memset(p->cursor, 0, (size_t)p->c.n * sizeof *p->cursor);
-        int n = lines(p, round, first, end);
-        for (int k = 0; k < n || k == 0; k++) {
-            char text[48];
-            snprintf(text, sizeof text, k == 0 ? "round %d" : "", (int)round);
-            int length = fprintf(to, "%s", text), pad = LABEL - length;
-            for (int r = first; r < end; r++) {
-                cell(p, r, round, text);
-                if (text[0])
-                    pad = width - fprintf(to, "%*s%s", pad, "", text) + pad;
-                else
-                    pad += width;
-            }
-            fputc('\n', to);
+    fputc('\n', q->to);
+    q->pad = 0;
+}
+
+/* The most messages that a rank of the panel sends in ROUND. */
+static int count(const panel *q, int32_t round)
+{
+    int most = 0;
+    for (int r = q->first; r < q->end; r++) {
+        int n = 0;
+        for (int32_t i = 0; i < q->p->sched[r]->nops; i++)
+            n += sends(q->p, r, i, round);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* The next message of each rank in ROUND; in the first line of a round "." where a rank has none. */
+static void put_messages(panel *q, int32_t round, bool first)
+{
+    picture *p = q->p;
+    for (int r = q->first; r < q->end; r++) {
+        char text[48];
+        int32_t *i = &p->cursor[r];
+        while (*i < p->sched[r]->nops && !sends(p, r, *i, round))
+            (*i)++;
+        strcpy(text, first ? "." : "");
+        if (*i < p->sched[r]->nops)
+            word(p, r, (*i)++, text);
+        put(q, text, q->width);
+    }
+}
+
+static void put_panel(panel *q)
+{
+    char text[24];
+    put(q, "rank", LABEL);
+    for (int r = q->first; r < q->end; r++) {
+        snprintf(text, sizeof text, "%d", r);
+        put(q, text, q->width);
+    }
+    end_line(q);
+    for (int32_t round = 0; round < q->p->nrounds; round++) {
+        memset(q->p->cursor, 0, (size_t)q->p->c.n * sizeof *q->p->cursor);
+        snprintf(text, sizeof text, "round %d", (int)round);
+        for (int k = 0, n = count(q, round); k < n || k == 0; k++) {
+            put(q, k == 0 ? text : "", LABEL);
+            put_messages(q, round, k == 0);
+            end_line(q);
         }
     }
 }
@@ -204,11 +226,13 @@ static void draw(picture *p, int columns, FILE *to)
         fputs("no messages\n", to);
         return;
     }
-    fprintf(to, "rounds from top to bottom, ranks from left to right; \"3>1\": sends block 3 to rank 1; \"3+>1\": rank 1 adds it to its own\n");
-    int width = column(p), each = (columns - LABEL + 1) / width;
-    each = each < 1 ? 1 : each;
-    for (int first = 0; first < p->c.n; first += each)
-        panel(p, first, first + each < p->c.n ? first + each : p->c.n, width, to);
+    fputs("\"3>1\": sends block 3 to rank 1; \"3+>1\": rank 1 adds it to its own; *: all blocks\n", to);
+    int width = column(p), fit = (columns - LABEL + 1) / width, panels = fit > 1 ? (p->c.n + fit - 1) / fit : p->c.n;
+    int each = (p->c.n + panels - 1) / panels;
+    for (int first = 0; first < p->c.n; first += each) {
+        int end = first + each < p->c.n ? first + each : p->c.n;
+        put_panel(&(panel){.p = p, .first = first, .end = end, .width = width, .to = to});
+    }
 }
 
 peal_status peali_draw(const peal_algo *algo, const peal_problem *problem, int columns, FILE *to)

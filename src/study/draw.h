@@ -14,9 +14,9 @@
  *     ...
  *     round 5   3>1  0>2  1>3  2>0
  *
- * "3>1": this rank sends block 3 to rank 1; "3+>1": rank 1 adds it to its own. A message's round is the number of messages that come
- * before it in the longest chain in which each needs the one before. Ranks whose columns do not fit into COLUMNS characters follow
- * below. Memory and work are those of building all ranks' schedules.
+ * "3>1": this rank sends block 3 to rank 1; "3+>1": rank 1 adds it to its own; "*" is all blocks. A message's
+ * round is the number of messages that come before it in the longest chain in which each needs the one before. Ranks whose columns
+ * do not fit into COLUMNS characters follow below. Memory and work are those of building all ranks' schedules.
  *
  * Returns: PEAL_OK; PEAL_ERR_INVALID the schedules do not fit together (logged); PEAL_ERR_MEMORY.
  * Threads: any.
