@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/sched.h"
+#include "sched/tuning.h"
 
 enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE };
 
@@ -46,7 +46,8 @@ bool peali_flags_first(void)
 
 static void usage(FILE *to)
 {
-    fputs("usage: mpirun -n RANKS peal bench allreduce [flags], or peal bench allreduce --threads RANKS [flags]\n", to);
+    fputs("usage: mpirun -n RANKS peal bench COLLECTIVE [flags], or peal bench COLLECTIVE --threads RANKS [flags]\n"
+          "  sizes are those of the vector; of allgather and reduce_scatter: of all ranks together\n", to);
     for (int i = 0; i < NFLAGS; i++) {
         char letter[8] = "    ", name[64];
         if (table[i].code < 256)
@@ -56,8 +57,7 @@ static void usage(FILE *to)
     }
 }
 
-/* SIZE as a number of bytes, 0 where it is none. */
-static size_t size(const char *text)
+size_t peali_flags_size(const char *text)
 {
     char *end;
     double value = strtod(text, &end);
@@ -106,7 +106,7 @@ static bool set_place(peali_flags *flags, const char *text)
     return flags->place[0] || flags->place[1];
 }
 
-static bool algos_known(peal_kind kind, const char *text)
+bool peali_flags_known(peal_kind kind, const char *text)
 {
     if (strcmp(text, "all") == 0 || strcmp(text, "auto") == 0)
         return true;
@@ -122,9 +122,19 @@ static bool algos_known(peal_kind kind, const char *text)
     }
 }
 
+bool peali_flags_listed(const char *name, const char *names)
+{
+    size_t length = strlen(name);
+    bool all = strcmp(names, "all") == 0;
+    for (; names && !all; names = strchr(names, ',') ? strchr(names, ',') + 1 : NULL)
+        if (strncmp(names, name, length) == 0 && (names[length] == ',' || !names[length]))
+            return true;
+    return all;
+}
+
 static bool set_size(peali_flags *flags, int code, const char *text)
 {
-    size_t bytes = size(text);
+    size_t bytes = peali_flags_size(text);
     *(code == 'b' ? &flags->min_bytes : code == 'e' ? &flags->max_bytes : &flags->step_bytes) = bytes;
     return bytes > 0;
 }
@@ -141,7 +151,7 @@ static bool set(peali_flags *flags, int code, char *text)
     case 'w': return number(text, 0, &flags->warmup);
     case 'c': return number(text, 0, &check) && (flags->check = check != 0, check < 2);
     case F_INPLACE: return set_place(flags, text);
-    case F_ALGO: return algos_known(flags->kind, flags->algo = text);
+    case F_ALGO: return peali_flags_known(flags->kind, flags->algo = text);
     case F_VS: return flags->vs_mpi = strcmp(text, "mpi") == 0;
     case F_THREADS: return number(text, 1, &flags->threads);
     case F_JSON: flags->json = text; return true;
@@ -166,11 +176,13 @@ static int refuse(const char *what, const char *text)
     usage(stderr);
     list("TYPE", PEAL_TYPE_COUNT, type_name);
     list("OP", PEAL_OP_COUNT, op_name);
-    fputs("  NAMES:", stderr);
-    for (int i = 0; peali_algos[i]; i++)
-        if (peali_algos[i]->kind == PEAL_ALLREDUCE)
-            fprintf(stderr, " %s", peali_algos[i]->name);
-    fputs(" all auto\n", stderr);
+    for (int k = 0; k < PEAL_KIND_COUNT; k++) {
+        fprintf(stderr, "  NAMES of %s:", peal_kind_name((peal_kind)k));
+        for (int i = 0; peali_algos[i]; i++)
+            if (peali_algos[i]->kind == (peal_kind)k)
+                fprintf(stderr, " %s", peali_algos[i]->name);
+        fputs(" all auto\n", stderr);
+    }
     return 2;
 }
 
@@ -213,8 +225,10 @@ int peali_flags_parse(int argc, char **argv, peali_flags *flags)
     *flags = (peali_flags){.kind = PEAL_ALLREDUCE, .min_bytes = 16, .max_bytes = 64 << 20, .factor = 4, .warmup = 2, .check = true,
                            .types = 1u << PEAL_FLOAT, .ops = 1u << PEAL_SUM, .place = {true, false}, .algo = "auto"};
     bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-    if (!help && (argc < 2 || strcmp(argv[1], peal_kind_name(PEAL_ALLREDUCE)) != 0))
-        return refuse("the collective must be 'allreduce', not", argc < 2 ? "" : argv[1]);
+    int kind = help ? PEAL_ALLREDUCE : peali_tuning_kind(argc < 2 ? "" : argv[1]);
+    if (kind < 0)
+        return refuse("no collective", argc < 2 ? "" : argv[1]);
+    flags->kind = (peal_kind)kind;
     opterr = 0;
     int code = help ? parse_all(argc, argv, flags) : parse_all(argc - 1, argv + 1, flags);
     if (code == -1 && flags->min_bytes > flags->max_bytes)

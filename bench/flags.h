@@ -26,6 +26,13 @@ typedef struct peali_flags {
 /* Fills FLAGS; -1, or the exit code where that is all there was to do (help, or an error that was printed by the first rank). */
 int peali_flags_parse(int argc, char **argv, peali_flags *flags);
 
+/* SIZE ("16", "64M") in bytes, 0 where TEXT is none. */
+size_t peali_flags_size(const char *text);
+
+/* NAMES is "all" or names between commas (known: or "auto"): are all of them algorithms of KIND; is NAME among them? */
+bool peali_flags_known(peal_kind kind, const char *names);
+bool peali_flags_listed(const char *name, const char *names);
+
 /* True in a process that no launcher started, or that it started as rank 0: the one that prints. Known before MPI starts. */
 bool peali_flags_first(void);
 

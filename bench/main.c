@@ -12,6 +12,7 @@ static const struct command {
     {"bench", peali_cmd_bench, "bench allreduce [flags]", "races algorithms, and the MPI's own, on this machine"},
     {"check", peali_cmd_check, "check [--algo NAME] [-n MAX]", "proves every schedule for 1 to MAX ranks"},
     {"show", peali_cmd_show, "show COLLECTIVE NAME -n RANKS", "draws the rounds; prints schedules and programs"},
+    {"sim", peali_cmd_sim, "sim COLLECTIVE -n RANKS [flags]", "predicts what each algorithm takes on a machine of given figures"},
     {"info", peali_cmd_info, "info", "version, what was built in, the PEAL_* variables, algorithms, machine"},
 };
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };

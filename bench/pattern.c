@@ -20,8 +20,8 @@ static uint32_t mix(uint32_t rank, uint32_t k)
     return (uint32_t)(h ^ h >> 31);
 }
 
-/* Entry K of a rank: such that products stay small, and conjunctions are sometimes true. */
-static int64_t value(peal_op op, int rank, int k)
+/* Entry K of a rank: such that products and sums of few bits stay small, and conjunctions are sometimes true. */
+static int64_t value(peal_type type, peal_op op, int rank, int k)
 {
     uint32_t h = mix((uint32_t)rank, (uint32_t)k);
     bool rare = h % 16 == 0;
@@ -29,7 +29,7 @@ static int64_t value(peal_op op, int rank, int k)
     case PEAL_PROD: return 1 + rare;
     case PEAL_LAND: return rare ? 0 : 1 + h / 16 % 7;
     case PEAL_BAND: return rare ? 0x7f ^ 1 << h / 16 % 7 : 0x7f;
-    default: return h % 16;
+    default: return h % (type == PEAL_FP16 || type == PEAL_BF16 ? 2 : 16);
     }
 }
 
@@ -49,34 +49,58 @@ static int64_t fold(peal_op op, int64_t a, int64_t b)
     }
 }
 
-static void store(peal_type type, char *table, int k, int64_t v)
+/* What is left of V, which is 0 or a normal number of either type, in 16 bits. */
+static uint16_t half(peal_type type, float v)
+{
+    uint32_t u;
+    memcpy(&u, &v, sizeof u);
+    if (type == PEAL_BF16 || v == 0)
+        return (uint16_t)(u >> 16);
+    return (uint16_t)((u >> 16 & 0x8000) | ((u & 0x7fffffff) - (112U << 23)) >> 13);
+}
+
+/* Floating-point types; both parts of complex ones. False for others. */
+static bool store_real(peal_type type, char *table, int k, double re, double im)
 {
     switch (type) {
-    case PEAL_INT8: case PEAL_UINT8: ((uint8_t *)table)[k] = (uint8_t)v; break;
-    case PEAL_INT16: case PEAL_UINT16: ((uint16_t *)table)[k] = (uint16_t)v; break;
-    case PEAL_INT32: case PEAL_UINT32: ((uint32_t *)table)[k] = (uint32_t)v; break;
-    case PEAL_FLOAT: ((float *)table)[k] = (float)v; break;
-    case PEAL_DOUBLE: ((double *)table)[k] = (double)v; break;
+    case PEAL_FP16: case PEAL_BF16: ((uint16_t *)table)[k] = half(type, (float)re); return true;
+    case PEAL_FLOAT: ((float *)table)[k] = (float)re; return true;
+    case PEAL_DOUBLE: ((double *)table)[k] = re; return true;
+    case PEAL_LONG_DOUBLE: ((long double *)table)[k] = re; return true;
+    case PEAL_COMPLEX_FLOAT: memcpy(table + 8 * k, (float[]){(float)re, (float)im}, 8); return true;
+    case PEAL_COMPLEX_DOUBLE: memcpy(table + 16 * k, (double[]){re, im}, 16); return true;
+    case PEAL_COMPLEX_LONG_DOUBLE:
+        ((long double *)table)[2 * k] = re;
+        ((long double *)table)[2 * k + 1] = im;
+        return true;
+    default: return false;
+    }
+}
+
+static void store(peal_type type, peal_op op, char *table, int k, int64_t v)
+{
+    if (store_real(type, table, k, (double)v, op == PEAL_SUM ? (double)v : 0))
+        return;
+    switch (peal_type_bytes(type)) {
+    case 1: ((uint8_t *)table)[k] = (uint8_t)v; break;
+    case 2: ((uint16_t *)table)[k] = (uint16_t)v; break;
+    case 4: ((uint32_t *)table)[k] = (uint32_t)v; break;
     default: ((uint64_t *)table)[k] = (uint64_t)v; break;
     }
 }
 
-static void store_rough(peal_type type, char *table, int k, uint32_t h)
+static void store_rough(peal_type type, peal_op op, char *table, int k, uint32_t h)
 {
     double v = (h % 2 ? 1.0 : -1.0) * (1 + h % 1000003) / 999.0;
-    if (type == PEAL_FLOAT)
-        ((float *)table)[k] = (float)v;
-    else if (type == PEAL_DOUBLE)
-        ((double *)table)[k] = v;
-    else
-        store(type, table, k, h);
+    if (!store_real(type, table, k, v, -v))
+        store(type, op, table, k, h);
 }
 
-static int64_t expected(peal_op op, int nranks, int k)
+static int64_t expected(peal_type type, peal_op op, int nranks, int k)
 {
-    int64_t all = value(op, 0, k);
+    int64_t all = value(type, op, 0, k);
     for (int r = 1; r < nranks; r++)
-        all = fold(op, all, value(op, r, k));
+        all = fold(op, all, value(type, op, r, k));
     /* One rank alone gives its own value back; else logical results are 0 or 1, which fold made them. */
     return all;
 }
@@ -90,15 +114,15 @@ static void repeat(char *table, size_t period_bytes)
 bool peali_pattern_create(peali_pattern *pattern, int rank, int nranks, peal_type type, peal_op op)
 {
     size_t elem = peal_type_bytes(type), bytes = PERIOD * elem;
-    *pattern = (peali_pattern){elem, malloc((REPEAT + 1) * bytes), malloc((REPEAT + 1) * bytes), malloc((REPEAT + 1) * bytes)};
+    *pattern = (peali_pattern){elem, calloc(REPEAT + 1, bytes), calloc(REPEAT + 1, bytes), calloc(REPEAT + 1, bytes)};
     if (!pattern->mine || !pattern->rough || !pattern->result) {
         peali_pattern_destroy(pattern);
         return false;
     }
     for (int k = 0; k < PERIOD; k++) {
-        store(type, pattern->mine, k, value(op, rank, k));
-        store(type, pattern->result, k, expected(op, nranks, k));
-        store_rough(type, pattern->rough, k, mix((uint32_t)rank, (uint32_t)k));
+        store(type, op, pattern->mine, k, value(type, op, rank, k));
+        store(type, op, pattern->result, k, expected(type, op, nranks, k));
+        store_rough(type, op, pattern->rough, k, mix((uint32_t)rank, (uint32_t)k));
     }
     repeat(pattern->mine, bytes);
     repeat(pattern->rough, bytes);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "pattern.h"
 #include "sched/sched.h"
 
@@ -20,7 +21,8 @@ struct heat {
     peali_team *team;
     const peali_pattern *pattern;
     char *in, *out;
-    size_t count;
+    peal_kind kind;
+    size_t count; /* as the call has it */
     peal_type type;
     peal_op op;
     bool inplace;
@@ -40,20 +42,85 @@ static void fail(peali_team *team, const char *who, const char *why)
 static void prepare(struct heat *h, const peali_runner *runner)
 {
     const char *algo = strcmp(runner->variant, "auto") == 0 ? NULL : runner->variant;
-    if (runner->peal && peal_comm_force(h->team->comm, h->race->flags->kind, algo) != PEAL_OK)
+    if (runner->peal && peal_comm_force(h->team->comm, h->kind, algo) != PEAL_OK)
         fail(h->team, runner->variant, "refused");
+    if (runner->slice_bytes)
+        peal_comm_force_slice(h->team->comm, runner->slice_bytes);
+}
+
+/* Of a vector that is made of one part for each rank; else 1. */
+static size_t parts(const struct heat *h)
+{
+    return h->kind == PEAL_ALLGATHER || h->kind == PEAL_REDUCE_SCATTER ? (size_t)h->team->nranks : 1;
+}
+
+/* Where this rank's part begins in a vector of all parts. */
+static size_t own_part(const struct heat *h)
+{
+    return (size_t)h->team->rank * h->count * h->pattern->elem;
+}
+
+static char *from(const struct heat *h)
+{
+    if (h->kind == PEAL_BROADCAST)
+        return h->out;
+    return !h->inplace ? h->in : h->out + (h->kind == PEAL_ALLGATHER ? own_part(h) : 0);
+}
+
+/* In place MPI leaves the part of a reduce-scatter at the start. */
+static char *to(const struct heat *h, bool peal)
+{
+    return h->out + (h->inplace && peal && h->kind == PEAL_REDUCE_SCATTER ? own_part(h) : 0);
+}
+
+static peal_status call_peal(const struct heat *h)
+{
+    peal_comm *comm = h->team->comm;
+    const void *in = from(h);
+    void *out = to(h, true);
+    switch (h->kind) {
+    case PEAL_ALLREDUCE: return peal_allreduce(in, out, h->count, h->type, h->op, comm, NULL);
+    case PEAL_ALLGATHER: return peal_allgather(in, out, h->count, h->type, comm, NULL);
+    case PEAL_REDUCE_SCATTER: return peal_reduce_scatter(in, out, h->count, h->type, h->op, comm, NULL);
+    case PEAL_BROADCAST: return peal_broadcast(out, h->count, h->type, 0, comm, NULL);
+    default: return peal_reduce(in, out, h->count, h->type, h->op, 0, comm, NULL);
+    }
 }
 
 static void call(struct heat *h, const peali_runner *runner)
 {
-    const void *in = h->inplace ? h->out : h->in;
     if (runner->peal) {
-        peal_status status = peal_allreduce(in, h->out, h->count, h->type, h->op, h->team->comm, NULL);
+        peal_status status = call_peal(h);
         if (status != PEAL_OK)
             fail(h->team, runner->variant, peal_status_text(status));
-    } else if (!h->team->own(in, h->out, h->count, h->type, h->op)) {
-        fail(h->team, runner->impl, "its allreduce failed");
+    } else if (!h->team->own(h->kind, h->inplace ? NULL : h->in, h->out, h->count, h->type, h->op)) {
+        fail(h->team, runner->impl, "its collective failed");
     }
+}
+
+/* Where nothing is combined, all ranks have one pattern (that of one rank alone), and rank r begins r steps later. */
+static bool combines(peal_kind kind)
+{
+    return kind != PEAL_ALLGATHER && kind != PEAL_BROADCAST;
+}
+
+static void give(struct heat *h, bool rough)
+{
+    size_t count = h->count * (h->kind == PEAL_REDUCE_SCATTER ? parts(h) : 1);
+    if (h->kind != PEAL_BROADCAST || h->team->rank == 0)
+        peali_pattern_give(h->pattern, rough, h->calls + (h->kind == PEAL_ALLGATHER ? h->team->rank : 0), from(h), count);
+}
+
+static size_t wrong(const struct heat *h, bool peal)
+{
+    size_t n = 0;
+    if (h->kind == PEAL_REDUCE && h->team->rank != 0)
+        return 0;
+    if (h->kind == PEAL_REDUCE_SCATTER)
+        return peali_pattern_wrong(h->pattern, h->calls + (long)h->count * h->team->rank, to(h, peal), h->count);
+    for (size_t r = 0; r < parts(h); r++)
+        n += peali_pattern_wrong(h->pattern, h->calls + (long)r, h->out + r * h->count * h->pattern->elem, h->count);
+    return n;
 }
 
 /* One call: rewrite, barrier, time, verify. Returns microseconds. */
@@ -61,29 +128,32 @@ static double turn(struct heat *h, int which)
 {
     const peali_runner *runner = &h->race->runners[which];
     prepare(h, runner);
-    peali_pattern_give(h->pattern, false, h->calls, h->inplace ? h->out : h->in, h->count);
+    give(h, false);
     h->team->barrier(h->team);
     int64_t start = peali_clock_ns();
     call(h, runner);
     double us = (double)(peali_clock_ns() - start) / 1e3;
     if (h->race->flags->check)
-        h->wrong[which] += (double)peali_pattern_wrong(h->pattern, h->calls, h->out, h->count);
+        h->wrong[which] += (double)wrong(h, runner->peal);
     h->calls++;
     return us;
 }
 
-/* One call on data that round: all ranks must have the same bits. MPI only advises that, so the peer is not held to it. */
+/*
+ * One call on data that round: ranks that have the same result must have the same bits of it. MPI only advises that, so the peer
+ * is not held to it.
+ */
 static void agree(struct heat *h, int which)
 {
     const peali_runner *runner = &h->race->runners[which];
     if (!runner->peal || !h->race->flags->check)
         return;
     prepare(h, runner);
-    peali_pattern_give(h->pattern, true, h->calls, h->inplace ? h->out : h->in, h->count);
+    give(h, true);
     call(h, runner);
-    double hash = peali_pattern_hash(h->out, h->count * h->pattern->elem), ends[2] = {hash, -hash};
+    double hash = peali_pattern_hash(h->out, h->count * parts(h) * h->pattern->elem), ends[2] = {hash, -hash};
     h->team->max(h->team, ends, 2);
-    h->wrong[which] += ends[0] != -ends[1];
+    h->wrong[which] += h->kind != PEAL_REDUCE && h->kind != PEAL_REDUCE_SCATTER && ends[0] != -ends[1];
     h->calls++;
 }
 
@@ -105,6 +175,9 @@ static void warm(struct heat *h)
     int64_t start = 0;
     for (int i = 0; i < h->race->nrunners; i++)
         agree(h, i);
+    h->iters = h->race->flags->iters;
+    if (h->race->flags->warmup == 0 && h->iters && h->race->flags->check)
+        return;
     for (int w = 0; w <= rounds; w++) {
         if (w == 1)
             start = peali_clock_ns();
@@ -128,7 +201,7 @@ static double at(const double *sorted, int n, double share)
 
 static bool is_chosen(const struct heat *h, const peali_runner *runner)
 {
-    const char *choice = peal_comm_choice(h->team->comm, h->race->flags->kind, h->count, h->type, h->op);
+    const char *choice = peal_comm_choice(h->team->comm, h->kind, h->count, h->type, h->op);
     return runner->peal && choice && (strcmp(runner->variant, "auto") == 0 || strcmp(runner->variant, choice) == 0);
 }
 
@@ -137,23 +210,40 @@ static const char *named(const struct heat *h, const peali_runner *runner)
 {
     if (!runner->peal || strcmp(runner->variant, "auto") != 0)
         return runner->variant;
-    return peal_comm_choice(h->team->comm, h->race->flags->kind, h->count, h->type, h->op);
+    return peal_comm_choice(h->team->comm, h->kind, h->count, h->type, h->op);
+}
+
+static double predicted_us(const struct heat *h, const peali_runner *runner, size_t bytes)
+{
+    peal_problem problem = {.kind = h->kind, .op = h->op, .nranks = h->team->nranks, .nnodes = 1};
+    const peal_algo *algo = runner->peal ? peali_algo_find(problem.kind, named(h, runner)) : NULL;
+    size_t slice = (size_t)peali_config_get()->slice_bytes;
+    int slices = slice && bytes > slice ? (int)((bytes + slice - 1) / slice) : 1;
+    return algo ? peali_cost(algo, &problem, bytes, &h->race->cost, slices) / 1e3 : 0;
+}
+
+/* The bandwidth of the busiest link, over algbw: nccl-tests' factors. */
+static double bus(const struct heat *h)
+{
+    double others = (double)(h->team->nranks - 1) / h->team->nranks;
+    return h->kind == PEAL_ALLREDUCE ? 2 * others : parts(h) > 1 ? others : 1;
 }
 
 static peali_row score(struct heat *h, int which)
 {
     const peali_runner *runner = &h->race->runners[which];
     double *samples = h->samples + (size_t)which * (size_t)h->iters;
-    int n = h->iters, nranks = h->team->nranks;
+    int n = h->iters;
     qsort(samples, (size_t)n, sizeof *samples, ascending);
     double median = n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
-    size_t bytes = h->count * h->pattern->elem;
+    size_t bytes = h->count * parts(h) * h->pattern->elem;
     double algbw = (double)bytes / median / 1e3;
     return (peali_row){
         .bytes = bytes, .count = h->count, .type = h->type, .op = h->op, .inplace = h->inplace,
         .impl = runner->impl, .variant = named(h, runner), .chosen = is_chosen(h, runner),
         .samples = n, .min_us = samples[0], .median_us = median, .p99_us = at(samples, n, 0.99),
-        .algbw = algbw, .busbw = algbw * 2 * (nranks - 1) / nranks,
+        .predicted_us = predicted_us(h, runner, bytes),
+        .algbw = algbw, .busbw = algbw * bus(h),
         .wrong = h->wrong[which], .verified = h->race->flags->check && h->wrong[which] == 0,
     };
 }
@@ -179,12 +269,12 @@ static void run_heat(struct heat *h, void (*print)(const peali_race *race, const
             h->samples[i * h->iters + k] = turn(h, i);
     h->team->max(h->team, h->samples, race->nrunners * h->iters);
     h->team->max(h->team, h->wrong, race->nrunners);
-    peal_status unforced = peal_comm_force(h->team->comm, race->flags->kind, NULL);
+    peal_status unforced = peal_comm_force(h->team->comm, h->kind, NULL);
     if (unforced != PEAL_OK)
         fail(h->team, "auto", peal_status_text(unforced));
     for (int i = 0; i < race->nrunners; i++) {
         keep(race, score(h, i));
-        if (h->team->rank == 0)
+        if (h->team->rank == 0 && print)
             print(race, &race->rows[race->nrows - 1]);
     }
     free(h->samples);
@@ -198,7 +288,7 @@ static void run_sizes(struct heat *h, void (*print)(const peali_race *race, cons
     size_t elem = h->pattern->elem, last = 0;
     for (double bytes = (double)f->min_bytes; bytes <= (double)f->max_bytes;
          bytes = f->step_bytes ? bytes + (double)f->step_bytes : bytes * f->factor) {
-        h->count = (size_t)bytes / elem;
+        h->count = (size_t)bytes / elem / parts(h);
         if (h->count == last)
             continue;
         last = h->count;
@@ -211,6 +301,14 @@ static void run_sizes(struct heat *h, void (*print)(const peali_race *race, cons
     }
 }
 
+static void create_pattern(struct heat *h, peali_pattern *pattern)
+{
+    bool all = combines(h->kind);
+    if (!peali_pattern_create(pattern, all ? h->team->rank : 0, all ? h->team->nranks : 1, h->type, h->op))
+        fail(h->team, "pattern", "no memory");
+    h->pattern = pattern;
+}
+
 static void run_types(struct heat *h, void (*print)(const peali_race *race, const peali_row *row))
 {
     const peali_flags *f = h->race->flags;
@@ -221,28 +319,17 @@ static void run_types(struct heat *h, void (*print)(const peali_race *race, cons
             if (!(f->types >> t & 1) || !(f->ops >> o & 1) || !peal_op_takes(h->op, h->type))
                 continue;
             peali_pattern pattern;
-            if (!peali_pattern_create(&pattern, h->team->rank, h->team->nranks, h->type, h->op))
-                fail(h->team, "pattern", "no memory");
-            h->pattern = &pattern;
+            create_pattern(h, &pattern);
             run_sizes(h, print);
             peali_pattern_destroy(&pattern);
         }
 }
 
-static void enter(peali_race *race, const char *impl, const char *variant, bool peal)
+void peali_race_enter(peali_race *race, peali_runner runner)
 {
     if (race->nrunners == PEALI_RUNNERS)
-        fail(race->team, variant, "too many variants in one race");
-    race->runners[race->nrunners++] = (peali_runner){impl, variant, peal};
-}
-
-static bool listed(const char *name, const char *names)
-{
-    size_t length = strlen(name);
-    for (; names; names = strchr(names, ',') ? strchr(names, ',') + 1 : NULL)
-        if (strncmp(names, name, length) == 0 && (names[length] == ',' || !names[length]))
-            return true;
-    return false;
+        fail(race->team, runner.variant, "too many variants in one race");
+    race->runners[race->nrunners++] = runner;
 }
 
 static void enter_all(peali_race *race)
@@ -250,24 +337,47 @@ static void enter_all(peali_race *race)
     const peali_flags *f = race->flags;
     peal_problem problem = {.kind = f->kind, .nranks = race->team->nranks, .nnodes = 1};
     if (strcmp(f->algo, "auto") == 0)
-        enter(race, "peal", "auto", true);
+        peali_race_enter(race, (peali_runner){"peal", "auto", true, 0});
     for (int i = 0; peali_algos[i]; i++)
-        if (peali_algos[i]->kind == f->kind && (strcmp(f->algo, "all") == 0 || listed(peali_algos[i]->name, f->algo)) &&
+        if (peali_algos[i]->kind == f->kind && peali_flags_listed(peali_algos[i]->name, f->algo) &&
             peali_algo_fits(peali_algos[i], &problem))
-            enter(race, "peal", peali_algos[i]->name, true);
+            peali_race_enter(race, (peali_runner){"peal", peali_algos[i]->name, true, 0});
     if (f->vs_mpi && race->team->peer)
-        enter(race, race->team->peer, "default", false);
+        peali_race_enter(race, (peali_runner){race->team->peer, "default", false, 0});
 }
 
-int peali_race_run(peali_race *race, void (*print)(const peali_race *race, const peali_row *row))
+static struct heat open_heat(peali_race *race, size_t most)
 {
-    size_t bytes = (race->flags->max_bytes + 4095) / 4096 * 4096;
-    struct heat h = {.race = race, .team = race->team, .in = aligned_alloc(4096, bytes), .out = aligned_alloc(4096, bytes)};
-    enter_all(race);
+    size_t bytes = (most + 4095) / 4096 * 4096;
+    struct heat h = {.race = race, .team = race->team, .in = aligned_alloc(4096, bytes), .out = aligned_alloc(4096, bytes),
+                     .kind = race->flags->kind, .type = PEAL_FLOAT, .op = PEAL_SUM};
     if (!h.in || !h.out)
         fail(race->team, "buffers", "no memory; lower -e");
     memset(h.in, 0, bytes);
     memset(h.out, 0, bytes);
+    return h;
+}
+
+void peali_race_heat(peali_race *race, size_t bytes)
+{
+    struct heat h = open_heat(race, bytes);
+    peali_pattern pattern;
+    create_pattern(&h, &pattern);
+    h.count = bytes / pattern.elem / parts(&h);
+    race->nrows = 0;
+    run_heat(&h, NULL);
+    peali_pattern_destroy(&pattern);
+    free(h.in);
+    free(h.out);
+}
+
+/* PEAL_NODES is for this communicator, so pairs of ranks cannot be had to measure: the model then stays silent. */
+int peali_race_run(peali_race *race, void (*print)(const peali_race *race, const peali_row *row))
+{
+    struct heat h = open_heat(race, race->flags->max_bytes);
+    enter_all(race);
+    if (!peali_config_get()->nodes)
+        peali_measure(race->team, &race->cost);
     run_types(&h, print);
     free(h.in);
     free(h.out);

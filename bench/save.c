@@ -34,7 +34,10 @@ static void add_figures(cJSON *to, const peali_row *row)
     cJSON_AddNumberToObject(to, "p99_us", row->p99_us);
     cJSON_AddNumberToObject(to, "algbw", row->algbw);
     cJSON_AddNumberToObject(to, "busbw", row->busbw);
-    cJSON_AddNullToObject(to, "predicted_us");
+    if (row->predicted_us > 0)
+        cJSON_AddNumberToObject(to, "predicted_us", row->predicted_us);
+    else
+        cJSON_AddNullToObject(to, "predicted_us");
     cJSON_AddBoolToObject(to, "verified", row->verified);
 }
 

@@ -9,6 +9,7 @@
 typedef struct peali_team peali_team;
 struct peali_team {
     int rank, nranks;
+    bool spread;           /* over several hosts */
     const char *transport; /* "mpi", "loop" */
     const char *library;   /* the MPI's version in its own words, NULL: none */
     const char *peer;      /* whose collectives `own` calls: "openmpi", "mpich", "intel"; NULL: none */
@@ -20,8 +21,11 @@ struct peali_team {
     /* Replaces each of N values by its maximum over the ranks. */
     void (*max)(peali_team *team, double *values, int n);
 
-    /* The peer's own allreduce; false where it refuses. IN == OUT: in place. */
-    bool (*own)(const void *in, void *out, size_t count, peal_type type, peal_op op);
+    /* The peer's own collective, root 0; false where it refuses. IN is NULL: in place. */
+    bool (*own)(peal_kind kind, const void *in, void *out, size_t count, peal_type type, peal_op op);
+
+    /* A communicator of this rank and its neighbour (0 and 1, 2 and 3, ...), to be destroyed; NULL for a last rank without one. */
+    peal_comm *(*pair)(peali_team *team);
 
     /* Ends all ranks: a rank that failed would leave the others waiting. */
     void (*quit)(peali_team *team);

@@ -24,12 +24,28 @@ static void quit(peali_team *team)
     PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+static peal_comm *pair(peali_team *team)
+{
+    MPI_Comm two;
+    peal_comm *comm = NULL;
+    int nranks;
+    PMPI_Comm_split(MPI_COMM_WORLD, team->rank / 2, team->rank, &two);
+    PMPI_Comm_size(two, &nranks);
+    if (nranks == 2 && peal_comm_create_mpi(two, &comm) != PEAL_OK)
+        quit(team);
+    PMPI_Comm_free(&two);
+    return comm;
+}
+
 static MPI_Datatype mpi_type(peal_type type)
 {
     const MPI_Datatype types[PEAL_TYPE_COUNT] = {
         [PEAL_INT8] = MPI_INT8_T, [PEAL_UINT8] = MPI_UINT8_T, [PEAL_INT16] = MPI_INT16_T, [PEAL_UINT16] = MPI_UINT16_T,
         [PEAL_INT32] = MPI_INT32_T, [PEAL_UINT32] = MPI_UINT32_T, [PEAL_INT64] = MPI_INT64_T, [PEAL_UINT64] = MPI_UINT64_T,
-        [PEAL_FLOAT] = MPI_FLOAT, [PEAL_DOUBLE] = MPI_DOUBLE,
+        [PEAL_BYTE] = MPI_BYTE, [PEAL_BOOL] = MPI_C_BOOL, [PEAL_FP16] = MPI_DATATYPE_NULL, [PEAL_BF16] = MPI_DATATYPE_NULL,
+        [PEAL_FLOAT] = MPI_FLOAT, [PEAL_DOUBLE] = MPI_DOUBLE, [PEAL_LONG_DOUBLE] = MPI_LONG_DOUBLE,
+        [PEAL_COMPLEX_FLOAT] = MPI_C_FLOAT_COMPLEX, [PEAL_COMPLEX_DOUBLE] = MPI_C_DOUBLE_COMPLEX,
+        [PEAL_COMPLEX_LONG_DOUBLE] = MPI_C_LONG_DOUBLE_COMPLEX,
     };
     return types[type];
 }
@@ -43,12 +59,33 @@ static MPI_Op mpi_op(peal_op op)
     return ops[op];
 }
 
-static bool own(const void *in, void *out, size_t count, peal_type type, peal_op op)
+static bool own(peal_kind kind, const void *in, void *out, size_t count, peal_type t, peal_op o)
 {
-    if (count > INT_MAX)
+    MPI_Comm comm = MPI_COMM_WORLD;
+    MPI_Datatype type = mpi_type(t);
+    const void *from = in ? in : MPI_IN_PLACE;
+    int n = (int)count, rank;
+    if (count > INT_MAX || type == MPI_DATATYPE_NULL) /* MPI has no 16-bit floating-point types */
         return false;
-    const void *from = in == out ? MPI_IN_PLACE : in;
-    return MPI_Allreduce(from, out, (int)count, mpi_type(type), mpi_op(op), MPI_COMM_WORLD) == MPI_SUCCESS;
+    PMPI_Comm_rank(comm, &rank);
+    switch (kind) {
+    case PEAL_ALLREDUCE: return MPI_Allreduce(from, out, n, type, mpi_op(o), comm) == MPI_SUCCESS;
+    case PEAL_ALLGATHER: return MPI_Allgather(from, n, type, out, n, type, comm) == MPI_SUCCESS;
+    case PEAL_REDUCE_SCATTER: return MPI_Reduce_scatter_block(from, out, n, type, mpi_op(o), comm) == MPI_SUCCESS;
+    case PEAL_BROADCAST: return MPI_Bcast(out, n, type, 0, comm) == MPI_SUCCESS;
+    default: return MPI_Reduce(in || rank == 0 ? from : out, out, n, type, mpi_op(o), 0, comm) == MPI_SUCCESS;
+    }
+}
+
+static bool spread(void)
+{
+    MPI_Comm host;
+    int here, all;
+    PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    PMPI_Comm_size(host, &here);
+    PMPI_Comm_size(MPI_COMM_WORLD, &all);
+    PMPI_Comm_free(&host);
+    return here < all;
 }
 
 static const char *peer(const char *library)
@@ -90,7 +127,8 @@ static bool alone(int nranks, const char *version)
 
 static int run(int (*body)(peali_team *team, void *arg), void *arg)
 {
-    peali_team team = {.transport = "mpi", .library = library(), .barrier = barrier, .max = max, .own = own, .quit = quit};
+    peali_team team = {.transport = "mpi", .library = library(), .spread = spread(), .barrier = barrier, .max = max,
+                       .own = own, .pair = pair, .quit = quit};
     team.peer = peer(team.library);
     PMPI_Comm_rank(MPI_COMM_WORLD, &team.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &team.nranks);

@@ -15,6 +15,7 @@ struct room {
     atomic_int arrived;
     atomic_int round; /* the last to arrive raises it (release); the others see it raised (acquire) */
     const double **values; /* of each rank, between two barriers */
+    peal_threads **pairs;  /* of each even rank and the next */
     int (*body)(peali_team *team, void *arg);
     void *arg;
 };
@@ -61,12 +62,28 @@ static void quit(peali_team *team)
     _Exit(1);
 }
 
+static peal_comm *pair(peali_team *team)
+{
+    struct room *room = team->room;
+    peal_threads **threads = &room->pairs[team->rank / 2];
+    peal_comm *comm = NULL;
+    bool even = team->rank % 2 == 0;
+    if (even && !*threads && peal_threads_create(2, threads) != PEAL_OK)
+        quit(team);
+    barrier(team);
+    if (even && team->rank + 1 == team->nranks)
+        return NULL;
+    if (peal_comm_create_threads(*threads, team->rank % 2, &comm) != PEAL_OK)
+        quit(team);
+    return comm;
+}
+
 static void *sit(void *arg)
 {
     struct seat *seat = arg;
     struct room *room = seat->room;
     peali_team team = {.rank = seat->rank, .nranks = room->nranks, .transport = "loop", .room = room,
-                       .barrier = barrier, .max = max, .quit = quit};
+                       .barrier = barrier, .max = max, .pair = pair, .quit = quit};
     if (peal_comm_create_threads(room->threads, seat->rank, &team.comm) != PEAL_OK)
         quit(&team);
     seat->result = room->body(&team, room->arg);
@@ -96,12 +113,16 @@ int peali_team_threads(int nranks, int (*body)(peali_team *team, void *arg), voi
     struct room room = {.nranks = nranks, .body = body, .arg = arg};
     struct seat *seats = calloc((size_t)nranks, sizeof *seats);
     room.values = calloc((size_t)nranks, sizeof *room.values);
+    room.pairs = calloc((size_t)nranks, sizeof *room.pairs);
     int result = 2;
-    if (!seats || !room.values)
+    if (!seats || !room.values || !room.pairs)
         fprintf(stderr, "peal: no memory for %d threads\n", nranks);
     else if (peal_threads_create(nranks, &room.threads) == PEAL_OK)
         result = fill(&room, seats);
     peal_threads_destroy(&room.threads);
+    for (int i = 0; room.pairs && i < nranks; i++)
+        peal_threads_destroy(&room.pairs[i]);
+    free(room.pairs);
     free(room.values);
     free(seats);
     return result;

@@ -75,6 +75,8 @@ static void names(void **state)
     assert_string_equal(peal_type_name(PEAL_INT8), "int8");
     assert_string_equal(peal_type_name(PEAL_UINT64), "uint64");
     assert_string_equal(peal_type_name(PEAL_DOUBLE), "double");
+    assert_string_equal(peal_type_name(PEAL_BF16), "bf16");
+    assert_string_equal(peal_type_name(PEAL_COMPLEX_LONG_DOUBLE), "complex_long_double");
     assert_string_equal(peal_op_name(PEAL_SUM), "sum");
     assert_string_equal(peal_op_name(PEAL_BXOR), "bxor");
     assert_string_equal(peal_kind_name(PEAL_KIND_COUNT), "?");
@@ -82,6 +84,9 @@ static void names(void **state)
     assert_string_equal(peal_op_name(PEAL_OP_COUNT), "?");
     assert_int_equal(peal_type_bytes(PEAL_UINT16), 2);
     assert_int_equal(peal_type_bytes(PEAL_FLOAT), 4);
+    assert_int_equal(peal_type_bytes(PEAL_BYTE), 1);
+    assert_int_equal(peal_type_bytes(PEAL_FP16), 2);
+    assert_int_equal(peal_type_bytes(PEAL_COMPLEX_LONG_DOUBLE), 2 * sizeof(long double));
     assert_int_equal(peal_type_bytes(PEAL_TYPE_COUNT), 0);
 }
 
@@ -90,9 +95,11 @@ static void op_takes(void **state)
     (void)state;
     for (int op = 0; op < PEAL_OP_COUNT; op++)
         for (int type = 0; type < PEAL_TYPE_COUNT; type++) {
-            int real = type == PEAL_FLOAT || type == PEAL_DOUBLE;
-            int any = op == PEAL_SUM || op == PEAL_PROD || op == PEAL_MIN || op == PEAL_MAX;
-            assert_int_equal(peal_op_takes((peal_op)op, (peal_type)type), any || !real);
+            int complex_number = type >= PEAL_COMPLEX_FLOAT, real = type >= PEAL_FP16 && !complex_number;
+            int sum = op == PEAL_SUM || op == PEAL_PROD, extreme = op == PEAL_MIN || op == PEAL_MAX;
+            int logical = op == PEAL_LAND || op == PEAL_LOR || op == PEAL_LXOR, bitwise = !sum && !extreme && !logical;
+            int takes = type == PEAL_BYTE ? bitwise : type == PEAL_BOOL ? logical : complex_number ? sum : !real || sum || extreme;
+            assert_int_equal(peal_op_takes((peal_op)op, (peal_type)type), takes);
         }
     assert_int_equal(peal_op_takes(PEAL_OP_COUNT, PEAL_INT8), 0);
     assert_int_equal(peal_op_takes(PEAL_SUM, PEAL_TYPE_COUNT), 0);
@@ -183,7 +190,7 @@ static int defaults(void)
 {
     const peali_config *c = peali_config_get();
     return c->log_level == PEALI_LOG_WARN && c->log_subsys == ~0u && !c->log_file && !c->algo && c->slice_bytes == 0 &&
-           c->timeout_ns == 1800000000000 && !c->interpose;
+           c->timeout_ns == -1 && !c->interpose;
 }
 
 static void config_defaults(void **state)

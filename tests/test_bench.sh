@@ -38,6 +38,9 @@ refuses 2 "4+x" show allreduce ring --nodes 4+x
 refuses 2 "nodes is missing" show allreduce ring
 refuses 2 "not below" show allreduce ring -n 4 -r 4
 refuses 2 ring check --algo rign
+refuses 2 "missing after 'allreduce'" sim allreduce
+refuses 2 rign sim allreduce -n 4 --algo rign
+refuses 2 "wrong value '1;2'" sim allreduce -n 4 --near '1;2'
 refuses 2 "takes no arguments" info now
 refuses 1 nowhere bench allreduce --threads 2 -b 16 -e 16 -n 1 --json nowhere/race.json
 
@@ -80,6 +83,11 @@ grep -q '^program allreduce ring rank 0 of 4' out || die "show has no program"
 "$peal" show allreduce two_shot --nodes 3+2 --reach pull -r all > out 2> err || die "show of nodes"
 [ "$(grep -c '^reach . of 3 pull' out)" = 3 ] || die "show of nodes has no three programs of the first node"
 "$peal" check --algo ring -n 8 > out 2> err || die "check"
+"$peal" check --programs --algo ring -n 8 > out 2> err || die "check of programs"
+tail -n 1 out | grep -q '^[0-9]* programs$' || die "check of programs does not end on its total"
+"$peal" sim allreduce -n 64 -b 16 -e 64M -f 8 --algo all > out 2> err || die "sim"
+[ "$(grep -c 'winner$' out)" = 8 ] || die "sim has no winner for each of 8 sizes"
+grep -q '^ *16 recursive_doubling .*winner$' out || die "sim: 16 bytes are not won by the fewest rounds"
 "$peal" info > out 2> err || die "info"
 grep -q PEAL_ALGO out || die "info has no variables"
 "$peal" help > out 2> err || die "help"

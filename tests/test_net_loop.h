@@ -26,12 +26,26 @@ static void stop(void)
 {
 }
 
+static void gather_threads(void *ctx, const void *mine, void *all, size_t bytes)
+{
+    struct start *s = ctx;
+    if (peali_threads_allgather(s->threads, s->me.rank, mine, all, bytes) != PEAL_OK)
+        exit(2);
+}
+
+static peali_net *net_of(struct start *s)
+{
+    peali_net *net;
+    if (peali_net_loop_create(s->threads, s->me.rank, &net) != PEAL_OK)
+        exit(2);
+    return dressed(net, gather_threads, s);
+}
+
 static void *thread_main(void *arg)
 {
     struct start *s = arg;
-    if (peali_net_loop_create(s->threads, s->me.rank, &s->me.net) != PEAL_OK ||
-        peali_net_loop_create(s->threads, s->me.rank, &s->me.second) != PEAL_OK)
-        exit(2);
+    s->me.net = net_of(s);
+    s->me.second = net_of(s);
     s->body(&s->me);
     s->me.second->destroy(s->me.second);
     s->me.net->destroy(s->me.net);

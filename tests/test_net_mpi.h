@@ -23,14 +23,21 @@ static void stop(void)
     MPI_Finalize();
 }
 
+static void gather_mpi(void *ctx, const void *mine, void *all, size_t bytes)
+{
+    MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, *(MPI_Comm *)ctx);
+}
+
 static peali_net *net_of(int n)
 {
     MPI_Comm shadow;
     peali_net *net = NULL;
     MPI_Comm_split(MPI_COMM_WORLD, world_rank < n ? 0 : MPI_UNDEFINED, world_rank, &shadow);
-    if (world_rank < n && peali_net_mpi_create(shadow, &net) != PEAL_OK)
+    if (world_rank >= n)
+        return NULL;
+    if (peali_net_mpi_create(shadow, &net) != PEAL_OK)
         exit(2);
-    return net;
+    return dressed(net, gather_mpi, &shadow);
 }
 
 /* Runs BODY on N ranks; all processes answer how many errors there were. */

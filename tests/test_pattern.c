@@ -11,7 +11,7 @@
 #include "exec/reduce.h"
 #include "pattern.h"
 
-enum { COUNT = 9000, NRANKS = 5, CALL = 1234 };
+enum { COUNT = 9000, NRANKS = 5, CALL = 1234, MOST_BYTES = 2 * sizeof(long double) };
 
 /* What NRANKS ranks give to CALL, reduced by the kernels: a second way to the result that the pattern has by integers alone. */
 static void reduce_all(peal_type type, peal_op op, char *out)
@@ -20,7 +20,7 @@ static void reduce_all(peal_type type, peal_op op, char *out)
     peali_pattern pattern;
     for (int r = 0; r < NRANKS; r++) {
         assert_true(peali_pattern_create(&pattern, r, NRANKS, type, op));
-        assert_non_null(give[r] = calloc(COUNT, 8));
+        assert_non_null(give[r] = calloc(COUNT, MOST_BYTES));
         peali_pattern_give(&pattern, false, CALL, give[r], COUNT);
         peali_pattern_destroy(&pattern);
     }
@@ -31,7 +31,7 @@ static void reduce_all(peal_type type, peal_op op, char *out)
 
 static void result_is_known(void **state)
 {
-    char *out = calloc(COUNT, 8);
+    char *out = calloc(COUNT, MOST_BYTES);
     assert_non_null(out);
     for (peal_type type = 0; type < PEAL_TYPE_COUNT; type++)
         for (peal_op op = 0; op < PEAL_OP_COUNT; op++) {

@@ -1,6 +1,7 @@
 /*
  * Every reduction in every instruction set of this CPU, bit for bit against a scalar reference that shares no code with it.
  */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,6 +77,48 @@ static uint64_t double_ref(peal_op op, uint64_t abits, uint64_t bbits)
     return isnan(r) ? 0x7ff8000000000000 : bits;
 }
 
+static int is_half(peal_type type)
+{
+    return type == PEAL_FP16 || type == PEAL_BF16;
+}
+
+/* The value of 16 bits with MANT bits behind the point and the exponent above them. */
+static double half_value(int mant, unsigned bits)
+{
+    int top = (1 << (15 - mant)) - 1, exponent = (int)(bits >> mant) & top;
+    double fraction = (double)(bits & ((1u << mant) - 1)), sign = bits >> 15 ? -1 : 1;
+    if (exponent == top)
+        return fraction > 0 ? NAN : sign * INFINITY;
+    int bias = top / 2 + mant;
+    return sign * (exponent ? ldexp(fraction + (1 << mant), exponent - bias) : ldexp(fraction, 1 - bias));
+}
+
+/* To nearest even, by counting in units of the last bit. */
+static unsigned half_bits(int mant, double x)
+{
+    int top = (1 << (15 - mant)) - 1, least = 1 - top / 2;
+    unsigned sign = signbit(x) ? 0x8000 : 0;
+    if (isnan(x))
+        return (unsigned)top << mant | 1u << (mant - 1);
+    if (x == 0 || isinf(x))
+        return sign | (x == 0 ? 0 : (unsigned)top << mant);
+    int exponent = ilogb(x) > least ? ilogb(x) : least;
+    long units = lrint(ldexp(fabs(x), mant - exponent)); /* 2^mant and more: a normal number */
+    long above = (long)(exponent - least) << mant;
+    return above + units >= (long)top << mant ? sign | (unsigned)top << mant : sign | (unsigned)(above + units);
+}
+
+static uint64_t half_ref(peal_type type, peal_op op, const uint64_t *from, int n)
+{
+    int mant = type == PEAL_FP16 ? 10 : 7;
+    volatile float total = (float)half_value(mant, (unsigned)from[0]);
+    for (int i = 1; i < n; i++) {
+        float next = (float)half_value(mant, (unsigned)from[i]);
+        total = op == PEAL_SUM ? total + next : op == PEAL_PROD ? total * next : (float)extreme(op, total, next);
+    }
+    return half_bits(mant, total);
+}
+
 static uint64_t ref(peal_type type, peal_op op, uint64_t a, uint64_t b)
 {
     if (type == PEAL_FLOAT)
@@ -83,6 +126,86 @@ static uint64_t ref(peal_type type, peal_op op, uint64_t a, uint64_t b)
     if (type == PEAL_DOUBLE)
         return double_ref(op, a, b);
     return (uint64_t)integer_ref(op, integer_of(type, a), integer_of(type, b));
+}
+
+static long double long_ref(peal_op op, long double a, long double b)
+{
+    int a_less = a < b || (a == b && signbit(a));
+    if (op == PEAL_SUM || op == PEAL_PROD)
+        return op == PEAL_SUM ? a + b : a * b;
+    return isnan(a) || isnan(b) ? (long double)NAN : a_less == (op == PEAL_MIN) ? a : b;
+}
+
+/* What a number of TYPE consists of: two for complex types, else itself. */
+static peal_type part_of(peal_type type)
+{
+    switch (type) {
+    case PEAL_COMPLEX_FLOAT: return PEAL_FLOAT;
+    case PEAL_COMPLEX_DOUBLE: return PEAL_DOUBLE;
+    case PEAL_COMPLEX_LONG_DOUBLE: return PEAL_LONG_DOUBLE;
+    default: return type;
+    }
+}
+
+/* One element of any type, as it lies in memory. */
+typedef struct elem {
+    char bytes[2 * sizeof(long double)];
+} elem;
+
+enum { LONG_BYTES = LDBL_MANT_DIG == 64 ? 10 : sizeof(long double) };
+
+/* C = A op B for one part. The padding of long double is garbage in operands, and zero in results. */
+static void part_ref(peal_type part, peal_op op, const char *a, const char *b, char *c)
+{
+    size_t bytes = peal_type_bytes(part);
+    long double x, y;
+    if (part != PEAL_LONG_DOUBLE) {
+        uint64_t bits = ref(part, op, load(a, bytes), load(b, bytes));
+        memcpy(c, &bits, bytes);
+        return;
+    }
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    x = long_ref(op, x, y);
+    x = isnan(x) ? (long double)NAN : x;
+    memset(c, 0, sizeof x);
+    memcpy(c, &x, LONG_BYTES);
+}
+
+static void complex_product(peal_type part, const char *a, const char *b, char *c)
+{
+    size_t bytes = peal_type_bytes(part), sign = (part == PEAL_LONG_DOUBLE ? LONG_BYTES : bytes) - 1;
+    elem p, q, r, s;
+    part_ref(part, PEAL_PROD, a, b, p.bytes);
+    part_ref(part, PEAL_PROD, a + bytes, b + bytes, q.bytes);
+    part_ref(part, PEAL_PROD, a, b + bytes, r.bytes);
+    part_ref(part, PEAL_PROD, a + bytes, b, s.bytes);
+    q.bytes[sign] = (char)(q.bytes[sign] ^ 0x80);
+    part_ref(part, PEAL_SUM, p.bytes, q.bytes, c);
+    part_ref(part, PEAL_SUM, r.bytes, s.bytes, c + bytes);
+}
+
+static void elem_ref(peal_type type, peal_op op, const elem *from, int n, elem *to)
+{
+    peal_type part = part_of(type);
+    size_t bytes = peal_type_bytes(part);
+    *to = from[0];
+    if (is_half(type) && n > 1) {
+        uint64_t bits[MAX_K], total;
+        for (int i = 0; i < n; i++)
+            bits[i] = load(from[i].bytes, bytes);
+        total = half_ref(type, op, bits, n);
+        memcpy(to->bytes, &total, bytes);
+        return;
+    }
+    for (int i = 1; i < n; i++) {
+        elem left = *to;
+        if (part != type && op == PEAL_PROD)
+            complex_product(part, left.bytes, from[i].bytes, to->bytes);
+        else
+            for (size_t at = 0; at < peal_type_bytes(type); at += bytes)
+                part_ref(part, op, left.bytes + at, from[i].bytes + at, to->bytes + at);
+    }
 }
 
 static const uint32_t odd_floats[] = {
@@ -99,12 +222,27 @@ static const uint64_t odd_integers[] = {
     0, 1, 2, 3, 0x7f, 0x80, 0x81, 0xff, 0x7fff, 0x8000, 0x8001, 0xffff, 0x7fffffff, 0x80000000, 0x80000001, 0xffffffff,
     0x7fffffffffffffff, 0x8000000000000000, 0x8000000000000001, 0xffffffffffffffff,
 };
+static const uint16_t odd_fp16s[] = {
+    0x0000, 0x8000, 0x3c00, 0xbc00, 0x3c01, 0x0001, 0x8001, 0x03ff, 0x0400, 0x7bff,
+    0xfbff, 0x7c00, 0xfc00, 0x7e00, 0xfe00, 0x7e12, 0xfe54, 0x7c01, 0xfc12, 0x63ff,
+};
+static const uint16_t odd_bf16s[] = {
+    0x0000, 0x8000, 0x3f80, 0xbf80, 0x3f81, 0x0001, 0x8001, 0x007f, 0x0080, 0x7f7f,
+    0xff7f, 0x7f80, 0xff80, 0x7fc0, 0xffc0, 0x7fc1, 0xffc5, 0x7f81, 0xff82, 0x4b7f,
+};
 enum { ODD = 20 };
 _Static_assert(sizeof odd_floats / 4 == ODD && sizeof odd_doubles / 8 == ODD && sizeof odd_integers / 8 == ODD, "equally many");
+_Static_assert(sizeof odd_fp16s / 2 == ODD && sizeof odd_bf16s / 2 == ODD, "equally many");
 
 static uint64_t odd(peal_type type, unsigned i)
 {
-    return type == PEAL_FLOAT ? odd_floats[i % ODD] : type == PEAL_DOUBLE ? odd_doubles[i % ODD] : odd_integers[i % ODD];
+    switch (type) {
+    case PEAL_FP16: return odd_fp16s[i % ODD];
+    case PEAL_BF16: return odd_bf16s[i % ODD];
+    case PEAL_FLOAT: return odd_floats[i % ODD];
+    case PEAL_DOUBLE: case PEAL_LONG_DOUBLE: return odd_doubles[i % ODD];
+    default: return odd_integers[i % ODD];
+    }
 }
 
 static uint64_t next_random(void)
@@ -125,13 +263,39 @@ static uint64_t draw(peal_type type, size_t i)
     uint64_t bits = 0;
     if (i % 8 == 0)
         return odd(type, (unsigned)r);
+    if (is_half(type))
+        return i % 8 == 1 ? r & 0xffff : half_bits(type == PEAL_FP16 ? 10 : 7, d);
     if (type == PEAL_FLOAT)
         memcpy(&bits, &f, sizeof f);
-    else if (type == PEAL_DOUBLE)
+    else if (type == PEAL_DOUBLE || type == PEAL_LONG_DOUBLE)
         memcpy(&bits, &d, sizeof d);
     else
         bits = i % 8 > 1 ? r << 7 | 1 : r % 3;
     return bits;
+}
+
+/* BITS of one part; those of a double make a long double, a third of it where that has no NaN. */
+static void put(peal_type part, uint64_t bits, char *at)
+{
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    if (part != PEAL_LONG_DOUBLE) {
+        memcpy(at, &bits, peal_type_bytes(part));
+        return;
+    }
+    long double x = isnormal(d) ? (long double)d / 3 : (long double)d;
+    memset(at, (int)next_random(), sizeof x);
+    memcpy(at, &x, LONG_BYTES);
+}
+
+static elem elem_of(peal_type type, uint64_t re, uint64_t im)
+{
+    peal_type part = part_of(type);
+    elem e = {{0}};
+    put(part, re, e.bytes);
+    if (part != type)
+        put(part, im, e.bytes + peal_type_bytes(part));
+    return e;
 }
 
 /* Sources at every offset that their type allows, what is to come out, and destinations between guards. */
@@ -146,7 +310,7 @@ struct world {
 
 static void world_open(struct world *w)
 {
-    size_t room = LARGE * sizeof(uint64_t) + 2 * GUARD_BYTES;
+    size_t room = LARGE * sizeof(elem) + 2 * GUARD_BYTES;
     for (int i = 0; i < MAX_K; i++)
         w->src_buf[i] = malloc(room);
     for (int i = 0; i < MAX_M; i++)
@@ -175,14 +339,16 @@ static void place(struct world *w, int nsrc)
 
 static void fill(struct world *w, int nsrc, size_t count)
 {
+    peal_type part = part_of(w->type);
+    elem from[MAX_K], total;
     for (size_t e = 0; e < count; e++) {
-        uint64_t total = 0;
         for (int i = 0; i < nsrc; i++) {
-            uint64_t bits = draw(w->type, e);
-            memcpy(w->src[i] + e * w->bytes, &bits, w->bytes);
-            total = i ? ref(w->type, w->op, total, load(w->src[i] + e * w->bytes, w->bytes)) : bits;
+            uint64_t re = draw(part, e);
+            from[i] = elem_of(w->type, re, part != w->type ? draw(part, e + 3) : 0);
+            memcpy(w->src[i] + e * w->bytes, from[i].bytes, w->bytes);
         }
-        memcpy(w->want + e * w->bytes, &total, w->bytes);
+        elem_ref(w->type, w->op, from, nsrc, &total);
+        memcpy(w->want + e * w->bytes, total.bytes, w->bytes);
     }
 }
 
@@ -271,14 +437,17 @@ static void test_large(void **state)
 /* Each odd value with each other, at two places of a vector: odd values must not be told by their lane. */
 static void odd_values(struct world *w)
 {
-    for (int shift = 0; shift < 2; shift++) {
+    peal_type part = part_of(w->type);
+    elem from[2], total;
+    for (unsigned shift = 0; shift < 2; shift++) {
         place(w, 2);
         for (unsigned e = 0; e < ODD * ODD; e++) {
-            uint64_t a = odd(w->type, e / ODD), b = odd(w->type, e % ODD + (unsigned)shift);
-            memcpy(w->src[0] + e * w->bytes, &a, w->bytes);
-            memcpy(w->src[1] + e * w->bytes, &b, w->bytes);
-            uint64_t r = ref(w->type, w->op, load(w->src[0] + e * w->bytes, w->bytes), load(w->src[1] + e * w->bytes, w->bytes));
-            memcpy(w->want + e * w->bytes, &r, w->bytes);
+            from[0] = elem_of(w->type, odd(part, e / ODD), odd(part, e % 7));
+            from[1] = elem_of(w->type, odd(part, e % ODD + shift), odd(part, e % 11));
+            for (int i = 0; i < 2; i++)
+                memcpy(w->src[i] + e * w->bytes, from[i].bytes, w->bytes);
+            elem_ref(w->type, w->op, from, 2, &total);
+            memcpy(w->want + e * w->bytes, total.bytes, w->bytes);
         }
         call(w, 2, 1, ODD * ODD, -1);
     }
@@ -287,6 +456,29 @@ static void odd_values(struct world *w)
 static void test_odd_values(void **state)
 {
     every_pair(state, odd_values);
+}
+
+/* Every fp16 and bf16 with some others: all conversions, and ties in both directions. */
+static void every_half(struct world *w)
+{
+    enum { PIECE = 16384, OTHERS = 12 };
+    for (unsigned from = 0; is_half(w->type) && from < 65536; from += PIECE)
+        for (unsigned other = 0; other < OTHERS; other++) {
+            place(w, 2);
+            for (unsigned e = 0; e < PIECE; e++) {
+                uint64_t pair[2] = {from + e, other < OTHERS / 2 ? odd(w->type, 2 + other) : draw(w->type, 2)};
+                uint64_t r = half_ref(w->type, w->op, pair, 2);
+                memcpy(w->src[0] + e * 2, &pair[0], 2);
+                memcpy(w->src[1] + e * 2, &pair[1], 2);
+                memcpy(w->want + e * 2, &r, 2);
+            }
+            call(w, 2, 1, PIECE, -1);
+        }
+}
+
+static void test_every_half(void **state)
+{
+    every_pair(state, every_half);
 }
 
 static void test_find(void **state)
@@ -308,6 +500,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find),
         IN_ALL(test_odd_values),
+        IN_ALL(test_every_half),
         IN_ALL(test_shapes),
         IN_ALL(test_large),
     };

@@ -192,6 +192,58 @@ static void test_abort_ends_a_wait(void **state)
     assert_int_equal(x[1], PEAL_ERR_ABORTED);
 }
 
+typedef struct waiter {
+    peal_threads *threads;
+    int rank, wrong;
+} waiter;
+
+/* Two calls in flight on two communicators, waited for in opposite orders on the two ranks. */
+static void *wait_crosswise(void *arg)
+{
+    waiter *w = arg;
+    peal_comm *comm[2] = {NULL, NULL};
+    static const size_t count = 50000;
+    double *buf[2];
+    peal_request *request[2];
+    for (int k = 0; k < 2; k++) {
+        buf[k] = malloc(count * sizeof **buf);
+        for (size_t i = 0; i < count; i++)
+            buf[k][i] = (double)i + w->rank + k;
+        w->wrong |= peal_comm_create_threads(w->threads, w->rank, &comm[k]) != PEAL_OK;
+    }
+    for (int k = 0; k < 2; k++)
+        w->wrong |= peal_iallreduce(buf[k], buf[k], count, PEAL_DOUBLE, PEAL_SUM, comm[k], NULL, &request[k]) != PEAL_OK;
+    w->wrong |= peal_iallreduce(buf[0], buf[0], count, PEAL_DOUBLE, PEAL_SUM, comm[0], NULL, &request[0]) != PEAL_ERR_INVALID;
+    peal_status status;
+    while ((status = peal_test(&request[w->rank])) == PEAL_IN_PROGRESS)
+        ;
+    w->wrong |= status != PEAL_OK || peal_wait(&request[1 - w->rank]) != PEAL_OK || peal_wait(&request[0]) != PEAL_ERR_INVALID;
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < count; i++)
+            w->wrong |= buf[k][i] != 2 * (double)i + 1 + 2 * k;
+        peal_comm_destroy(&comm[k]);
+        free(buf[k]);
+    }
+    return NULL;
+}
+
+static void test_requests_are_driven_together(void **state)
+{
+    pthread_t ids[2];
+    waiter w[2] = {{.rank = 0}, {.rank = 1}};
+    peal_threads *threads;
+    assert_int_equal(peal_threads_create(2, &threads), PEAL_OK);
+    for (int r = 0; r < 2; r++) {
+        w[r].threads = threads;
+        assert_int_equal(pthread_create(&ids[r], NULL, wait_crosswise, &w[r]), 0);
+    }
+    for (int r = 0; r < 2; r++) {
+        pthread_join(ids[r], NULL);
+        assert_int_equal(w[r].wrong, 0);
+    }
+    peal_threads_destroy(&threads);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_no_allocation_after_planning),
         cmocka_unit_test(test_bad_arguments_are_refused),
         cmocka_unit_test(test_abort_ends_a_wait),
+        cmocka_unit_test(test_requests_are_driven_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,7 +276,7 @@ static void test_many(void **state)
     double first = simulate(&s, 1000003, 1, 1, &params);
     assert_true(first == simulate(&s, 1000003, 1, 1, &params));
     set(&s, PEAL_ALLREDUCE, "hierarchical_tree", 256, 8);
-    assert_true(simulate(&s, 1 << 20, 16, 16, &params) < simulate(&s, 1 << 20, 1, 1, &params));
+    assert_true(simulate(&s, 64 << 20, 16, 16, &params) < simulate(&s, 64 << 20, 1, 1, &params));
 }
 
 int main(void)

@@ -37,8 +37,16 @@ typedef enum peal_type {
     PEAL_UINT32,
     PEAL_INT64,
     PEAL_UINT64,
+    PEAL_BYTE,        /* 8 bits without a meaning: bitwise operations only */
+    PEAL_BOOL,        /* C's bool in one byte: logical operations only, which give 0 or 1 */
+    PEAL_FP16,        /* IEEE half precision. Sums and products of this and the next are made in float and rounded to nearest */
+    PEAL_BF16,        /* even, once for each result that is stored or sent: so their bits depend on the algorithm */
     PEAL_FLOAT,
     PEAL_DOUBLE,
+    PEAL_LONG_DOUBLE, /* of this platform's C; results have zeros in its padding */
+    PEAL_COMPLEX_FLOAT, /* real part first; products are made of four of their parts, without C's rescue of infinities */
+    PEAL_COMPLEX_DOUBLE,
+    PEAL_COMPLEX_LONG_DOUBLE,
     PEAL_TYPE_COUNT
 } peal_type;
 
@@ -48,10 +56,10 @@ typedef enum peal_op {
     PEAL_PROD,
     PEAL_MIN,
     PEAL_MAX,
-    PEAL_LAND, /* integers: 1 where both are non-zero, else 0 */
+    PEAL_LAND, /* integers and bool: 1 where both are non-zero, else 0 */
     PEAL_LOR,
     PEAL_LXOR,
-    PEAL_BAND, /* integers, bit by bit */
+    PEAL_BAND, /* integers and byte, bit by bit */
     PEAL_BOR,
     PEAL_BXOR,
     PEAL_OP_COUNT
@@ -59,6 +67,7 @@ typedef enum peal_op {
 
 typedef struct peal_comm peal_comm;
 typedef struct peal_threads peal_threads;
+typedef struct peal_request peal_request;
 
 /* Names as they stand in tables and configuration: "allreduce", "float", "sum". "?" for values out of range. Threads: any. */
 PEAL_PUBLIC const char *peal_kind_name(peal_kind kind);
@@ -68,7 +77,10 @@ PEAL_PUBLIC const char *peal_op_name(peal_op op);
 /* Bytes of one element of TYPE, 0 for a value out of range. Threads: any. */
 PEAL_PUBLIC size_t peal_type_bytes(peal_type type);
 
-/* 1 where OP is defined for TYPE, else 0 (logical and bitwise operations want integers). Threads: any. */
+/*
+ * 1 where OP is defined for TYPE, else 0. Integers take all ops, bool the logical and byte the bitwise ones, complex types sum and
+ * product, and the other floating-point types these, min and max. Threads: any.
+ */
 PEAL_PUBLIC int peal_op_takes(peal_op op, peal_type type);
 
 /*
@@ -170,6 +182,35 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_reduce(const void *sendbuf, void *r
                                                     int root, peal_comm *comm, void *stream);
 
 /*
+ * The collectives, started and not waited for: the buffers are Peal's until peal_test or peal_wait says that the call ended. One call
+ * can be in flight on a communicator, and several on different ones.
+ *
+ * Returns: as the blocking calls; PEAL_ERR_INVALID also where a call is in flight on COMM. *REQUEST is written on success only.
+ * Collective, Threads: as the blocking calls; the request is the starting thread's.
+ * Blocks:  no, but for making the plan of a first call, which talks to nobody.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_iallreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type,
+                                                        peal_op op, peal_comm *comm, void *stream, peal_request **request);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_iallgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type,
+                                                        peal_comm *comm, void *stream, peal_request **request);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ireduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount, peal_type type,
+                                                             peal_op op, peal_comm *comm, void *stream, peal_request **request);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ibroadcast(void *buffer, size_t count, peal_type type, int root, peal_comm *comm,
+                                                        void *stream, peal_request **request);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ireduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op,
+                                                     int root, peal_comm *comm, void *stream, peal_request **request);
+
+/*
+ * Asks whether a call ended (peal_test), or waits until it did (peal_wait). Both drive all calls that the calling thread has in flight.
+ *
+ * Returns: the call's outcome, and writes NULL to *REQUEST; peal_test PEAL_IN_PROGRESS while there is none. PEAL_ERR_INVALID: no
+ *          request.
+ * Threads: the one that started the call.    Blocks: peal_test no; peal_wait until the call ended.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_test(peal_request **request);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_wait(peal_request **request);
+
+/*
  * The algorithm that a call with these arguments takes on COMM, as `peal show` names it.
  *
  * Returns: a constant text; NULL where no algorithm fits.
@@ -186,6 +227,15 @@ PEAL_PUBLIC const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, 
  * Threads:    one per COMM.    Blocks: no.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo);
+
+/*
+ * Makes COMM cut every following call into slices of BYTES, which are then pipelined; 0 returns the choice to Peal.
+ *
+ * Units:      BYTES of the vector; of allgather and reduce_scatter: of all ranks together.
+ * Collective: every rank gives the same size between the same two calls.
+ * Threads:    one per COMM.    Blocks: no.
+ */
+PEAL_PUBLIC void peal_comm_force_slice(peal_comm *comm, size_t bytes);
 
 /*
  * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank. Other ranks are not told.

@@ -15,3 +15,9 @@ void peali_clock_yield(void)
 {
     sched_yield();
 }
+
+void peali_clock_sleep(int64_t ns)
+{
+    struct timespec nap = {ns / 1000000000, ns % 1000000000};
+    nanosleep(&nap, NULL);
+}

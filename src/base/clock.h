@@ -17,6 +17,9 @@ static inline void peali_clock_pause(void)
 #endif
 }
 
+/* Gives the core away for about NS nanoseconds. */
+void peali_clock_sleep(int64_t ns);
+
 /* Gives the core to another thread that wants it. */
 void peali_clock_yield(void);
 

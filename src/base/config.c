@@ -18,7 +18,7 @@ typedef bool reader(const char *text, peali_config *c);
 
 /* Read once, constant afterwards; the texts are copies because a program may change its environment. */
 static peali_config config;
-static char log_file[1024], algo[64];
+static char log_file[1024], algo[64], nodes[256], tuning[1024];
 static pthread_once_t parsed = PTHREAD_ONCE_INIT, checked = PTHREAD_ONCE_INIT;
 static peal_status verdict;
 static bool wrong[16]; /* beside table */
@@ -77,6 +77,27 @@ static bool read_algo(const char *text, peali_config *c)
     return keep(text, "auto", algo, sizeof(algo), &c->algo);
 }
 
+/* What the sizes add up to is checked where the ranks are known. */
+static bool read_nodes(const char *text, peali_config *c)
+{
+    bool list = text[0] && strspn(text, "0123456789+") == strlen(text);
+    return (list || strcmp(text, "auto") == 0) && keep(text, "auto", nodes, sizeof(nodes), &c->nodes);
+}
+
+static bool read_tuning(const char *text, peali_config *c)
+{
+    return keep(text, "auto", tuning, sizeof(tuning), &c->tuning);
+}
+
+static bool read_net(const char *text, peali_config *c)
+{
+    static const char *const names[] = {"mpi", "ucx", "loop", "auto", NULL};
+    int i = find(text, strlen(text), names);
+    if (i >= 0)
+        c->net = names[i + 1] ? names[i] : NULL; /* the last one is auto */
+    return i >= 0;
+}
+
 /* Reads the digits at *AT, a number below 2^40, and moves *AT behind them; -1 where there is none. */
 static int64_t digits(const char **at)
 {
@@ -114,6 +135,10 @@ static bool read_slice(const char *text, peali_config *c)
 static bool read_timeout(const char *text, peali_config *c)
 {
     enum { SECONDS_MOST = 1000000000 };
+    if (strcmp(text, "auto") == 0) {
+        c->timeout_ns = -1;
+        return true;
+    }
     int64_t ns = digits(&text);
     if (ns < 0 || ns > SECONDS_MOST)
         return false;
@@ -144,9 +169,15 @@ static const struct variable {
      "Where log lines go.", read_file},
     {"PEAL_ALGO", "auto", "auto, or the name of an algorithm (peal info lists them)", "The algorithm of every call that it fits.",
      read_algo},
+    {"PEAL_NET", "auto", "auto, mpi, ucx or loop (ranks are threads)",
+     "What carries messages; auto is what a communicator was started over: mpi, or loop.", read_net},
     {"PEAL_SLICE", "auto", "auto, or bytes from 1 to 1024g, with k, m or g", "The size of a slice of a large message.", read_slice},
-    {"PEAL_TIMEOUT", "1800", "seconds, decimals allowed, to 1000000000; 0 for none", "How long a call waits before it fails.",
-     read_timeout},
+    {"PEAL_NODES", "auto", "auto, or the ranks of each node in rank order, as 4+4+3",
+     "Which ranks share a node; auto is by their hosts. For tests.", read_nodes},
+    {"PEAL_TUNING", "auto", "auto, or a path below 1024 bytes; peal tune writes such files",
+     "The table that choices are made by; auto is the built-in one.", read_tuning},
+    {"PEAL_TIMEOUT", "auto", "auto, or seconds, decimals allowed, to 1000000000; 0 for none",
+     "How long a call waits before it fails; auto is 1800, and none for calls taken from an MPI program.", read_timeout},
     {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},
 };
 enum { VARIABLES = sizeof(table) / sizeof(table[0]) };

@@ -16,8 +16,11 @@ typedef struct peali_config {
     unsigned log_subsys;    /* PEAL_LOG_SUBSYS: bit per enum peali_log_subsys */
     const char *log_file;   /* PEAL_LOG_FILE, NULL: stderr */
     const char *algo;       /* PEAL_ALGO, NULL: Peal chooses */
+    const char *net;        /* PEAL_NET, NULL: what the communicator was started over */
+    const char *nodes;      /* PEAL_NODES, NULL: the hosts */
+    const char *tuning;     /* PEAL_TUNING, NULL: the built-in table */
     int64_t slice_bytes;    /* PEAL_SLICE, 0: Peal chooses */
-    int64_t timeout_ns;     /* PEAL_TIMEOUT, 0: none */
+    int64_t timeout_ns;     /* PEAL_TIMEOUT, 0: none, -1: as the caller is used to */
     bool interpose;         /* PEAL_INTERPOSE */
 } peali_config;
 

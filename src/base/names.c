@@ -11,8 +11,10 @@ const char *peal_kind_name(peal_kind kind)
 
 const char *peal_type_name(peal_type type)
 {
-    static const char *const names[PEAL_TYPE_COUNT] = {"int8",   "uint8", "int16",  "uint16", "int32",
-                                                       "uint32", "int64", "uint64", "float",  "double"};
+    static const char *const names[PEAL_TYPE_COUNT] = {
+        "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "byte", "bool", "fp16", "bf16", "float", "double",
+        "long_double", "complex_float", "complex_double", "complex_long_double",
+    };
     return PICK(names, type);
 }
 
@@ -24,7 +26,10 @@ const char *peal_op_name(peal_op op)
 
 size_t peal_type_bytes(peal_type type)
 {
-    static const size_t bytes[PEAL_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 8, 8, sizeof(float), sizeof(double)};
+    static const size_t bytes[PEAL_TYPE_COUNT] = {
+        1, 1, 2, 2, 4, 4, 8, 8, 1, 1, 2, 2, sizeof(float), sizeof(double), sizeof(long double),
+        2 * sizeof(float), 2 * sizeof(double), 2 * sizeof(long double),
+    };
     return (unsigned)type < PEAL_TYPE_COUNT ? bytes[type] : 0;
 }
 
@@ -32,7 +37,13 @@ int peal_op_takes(peal_op op, peal_type type)
 {
     if ((unsigned)op >= PEAL_OP_COUNT || (unsigned)type >= PEAL_TYPE_COUNT)
         return 0;
-    return op <= PEAL_MAX || type < PEAL_FLOAT;
+    int logical = op >= PEAL_LAND && op <= PEAL_LXOR, bitwise = op >= PEAL_BAND && op <= PEAL_BXOR;
+    switch (type) {
+    case PEAL_BYTE: return bitwise;
+    case PEAL_BOOL: return logical;
+    case PEAL_COMPLEX_FLOAT: case PEAL_COMPLEX_DOUBLE: case PEAL_COMPLEX_LONG_DOUBLE: return op == PEAL_SUM || op == PEAL_PROD;
+    default: return type < PEAL_BYTE || (!logical && !bitwise);
+    }
 }
 
 const char *peal_status_text(peal_status status)

@@ -84,18 +84,12 @@ static peal_status check(const peal_comm *comm, const call *c)
     return check_buffers(comm, c, c->count * elem);
 }
 
-static const peal_algo *choose(const peal_comm *comm, peal_kind kind, size_t bytes)
-{
-    peal_problem problem = peali_comm_problem(comm, kind, PEAL_SUM, 0);
-    return comm->forced[kind] ? comm->forced[kind] : peali_select(&problem, bytes);
-}
-
 const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op)
 {
     if (!comm || kind < 0 || kind >= PEAL_KIND_COUNT || !peal_op_takes(op, type))
         return NULL;
-    const peal_algo *algo = choose(comm, kind, count * peal_type_bytes(type));
-    return algo ? algo->name : NULL;
+    peali_job job = {.count = count, .type = type, .op = op};
+    return peali_select(comm, kind, &job) ? job.algo->name : NULL;
 }
 
 static void tally(peal_comm *comm, const peal_algo *algo)
@@ -106,39 +100,47 @@ static void tally(peal_comm *comm, const peal_algo *algo)
     comm->calls[i]++;
 }
 
-static peal_status run(peal_comm *comm, const call *c)
+static peal_status start(peal_comm *comm, const call *c)
 {
     peal_problem problem = peali_comm_problem(comm, c->kind, c->op, c->root);
     peali_job job = {.count = c->count, .type = c->type, .op = c->op, .root = c->root};
-    job.algo = choose(comm, c->kind, c->count * peal_type_bytes(c->type));
-    if (!job.algo) {
+    if (!peali_select(comm, c->kind, &job)) {
         refuse(comm, c, "no algorithm fits %d ranks", comm->nranks);
         return PEAL_ERR_UNSUPPORTED;
     }
-    peali_select_slices(comm, &job);
     const peali_plan *plan;
     peali_task task = {&problem, &comm->reach, comm->rank, comm->runner};
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
     if (status != PEAL_OK)
         return status;
+    tally(comm, job.algo);
     peali_run_start(comm->runner, plan, c->in, c->out, comm->sequence);
-    status = peali_run_wait(comm->runner);
+    return PEAL_OK;
+}
+
+/* Starts the call and gives its request; a call of nothing is over at once. */
+static peal_status begin(peal_comm *comm, const call *c, peal_request **request)
+{
+    if (!comm || !request) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "peal_%s: %s is NULL", peal_kind_name(c->kind), comm ? "request" : "comm");
+        return PEAL_ERR_INVALID;
+    }
+    if (comm->request.comm)
+        return refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
+    peal_status status = check(comm, c);
+    if (status == PEAL_OK && c->count > 0)
+        status = start(comm, c);
     if (status == PEAL_OK)
-        tally(comm, job.algo);
+        *request = peali_request_begin(comm, c->count > 0);
+    comm->sequence++;
     return status;
 }
 
 static peal_status collective(peal_comm *comm, const call *c)
 {
-    if (!comm) {
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "peal_%s: comm is NULL", peal_kind_name(c->kind));
-        return PEAL_ERR_INVALID;
-    }
-    peal_status status = check(comm, c);
-    if (status == PEAL_OK && c->count > 0)
-        status = run(comm, c);
-    comm->sequence++;
-    return status;
+    peal_request *request;
+    peal_status status = begin(comm, c, &request);
+    return status == PEAL_OK ? peal_wait(&request) : status;
 }
 
 peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,
@@ -147,10 +149,18 @@ peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, pea
     return collective(comm, &(call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream});
 }
 
-/* Nothing is combined, and every type has a maximum. */
+/* Nothing is combined: any op will do that the type takes. */
+static peal_op any_op(peal_type type)
+{
+    int op = 0;
+    while (op < PEAL_OP_COUNT - 1 && !peal_op_takes((peal_op)op, type))
+        op++;
+    return (peal_op)op;
+}
+
 peal_status peal_allgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type, peal_comm *comm, void *stream)
 {
-    return collective(comm, &(call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, PEAL_MAX, 0, stream});
+    return collective(comm, &(call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, any_op(type), 0, stream});
 }
 
 peal_status peal_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount, peal_type type, peal_op op, peal_comm *comm,
@@ -161,13 +171,43 @@ peal_status peal_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvc
 
 peal_status peal_broadcast(void *buffer, size_t count, peal_type type, int root, peal_comm *comm, void *stream)
 {
-    return collective(comm, &(call){PEAL_BROADCAST, buffer, buffer, count, type, PEAL_MAX, root, stream});
+    return collective(comm, &(call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream});
 }
 
 peal_status peal_reduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, int root, peal_comm *comm,
                         void *stream)
 {
     return collective(comm, &(call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream});
+}
+
+peal_status peal_iallreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,
+                            void *stream, peal_request **request)
+{
+    return begin(comm, &(call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream}, request);
+}
+
+peal_status peal_iallgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type, peal_comm *comm, void *stream,
+                            peal_request **request)
+{
+    return begin(comm, &(call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, any_op(type), 0, stream}, request);
+}
+
+peal_status peal_ireduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount, peal_type type, peal_op op, peal_comm *comm,
+                                 void *stream, peal_request **request)
+{
+    return begin(comm, &(call){PEAL_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, type, op, 0, stream}, request);
+}
+
+peal_status peal_ibroadcast(void *buffer, size_t count, peal_type type, int root, peal_comm *comm, void *stream,
+                            peal_request **request)
+{
+    return begin(comm, &(call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream}, request);
+}
+
+peal_status peal_ireduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, int root, peal_comm *comm,
+                         void *stream, peal_request **request)
+{
+    return begin(comm, &(call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream}, request);
 }
 
 void peal_comm_abort(peal_comm *comm)

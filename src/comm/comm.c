@@ -1,5 +1,6 @@
 /* Making and ending communicators. Ranks agree on every outcome: what one rank lacks, all report. */
 #include "comm/comm_private.h"
+#include "comm/transport.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -9,15 +10,12 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "comm/select.h"
 #include "net/net_loop.h"
 #include "topo/machine.h"
 
 enum {
-    /*
-     * A window of more slices than a pipeline is deep gains nothing; 4 covers the trees to 16 ranks (LOWERING, "Order of
-     * slices").
-     */
-    WINDOW = 4,
+    PARLEY_MS = 1000,      /* ARCHITECTURE, "Running": a call not done after 1 s sends its signature to every rank */
     LAND_BYTES = 64 << 10, /* 2 W areas of it are 512 KiB a rank */
 };
 
@@ -27,14 +25,22 @@ typedef struct hello {
     int64_t process; /* ranks of one process are its threads */
     uint64_t shown;  /* address of this rank's public memory, in that process */
     uint64_t config; /* hash of the variables that must be equal on all ranks */
+    uint64_t card;   /* bytes of its transport's card */
     int64_t status;  /* of this rank so far */
 } hello;
 
-static uint64_t config_hash(void)
+static uint64_t text_hash(const char *text, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(text ? text : "", text ? strlen(text) : 0, seed);
+}
+
+static uint64_t config_hash(const char *transport)
 {
     const peali_config *c = peali_config_get();
-    uint64_t h = c->algo ? XXH3_64bits(c->algo, strlen(c->algo)) : 0;
-    return h ^ XXH3_64bits(&c->slice_bytes, sizeof c->slice_bytes);
+    const peali_tuning *tuning = peali_tuning_get();
+    uint64_t h = text_hash(c->nodes, text_hash(transport, text_hash(c->algo, 0)));
+    h = XXH3_64bits_withSeed(&c->slice_bytes, sizeof c->slice_bytes, h);
+    return tuning ? h ^ peali_tuning_hash(tuning) : h;
 }
 
 /* The first status that any rank failed with; PEAL_ERR_CONFIG where their variables differ. */
@@ -49,7 +55,8 @@ static peal_status agree(const hello *all, int n, int rank)
     for (int r = 0; r < n; r++)
         if (all[r].config != all[rank].config) {
             peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
-                      "no communicator: PEAL_ALGO or PEAL_SLICE differs on rank %d; set them alike", r);
+                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES or the table of PEAL_TUNING differs on rank %d; "
+                      "set them alike", r);
             return PEAL_ERR_CONFIG;
         }
     return PEAL_OK;
@@ -84,10 +91,16 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
     return PEAL_OK;
 }
 
-/* PEAL_ALGO holds for the kinds that have an algorithm of that name. */
+void peal_comm_force_slice(peal_comm *comm, size_t bytes)
+{
+    comm->slice_bytes = bytes;
+}
+
+/* PEAL_SLICE, and PEAL_ALGO, which holds for the kinds that have an algorithm of that name. */
 static peal_status force_configured(peal_comm *comm)
 {
     const char *name = peali_config_get()->algo;
+    comm->slice_bytes = (size_t)peali_config_get()->slice_bytes;
     bool known = !name;
     for (int kind = 0; name && kind < PEAL_KIND_COUNT; kind++) {
         if (!peali_algo_find((peal_kind)kind, name))
@@ -115,14 +128,17 @@ static peal_status furnish(peal_comm *comm, peali_public **shown)
     *shown = peali_public_create(1, l->push ? 2 * l->window : 0, l->land_bytes);
     if (!comm->calls || !comm->node || !comm->near || !*shown)
         return PEAL_ERR_MEMORY;
-    return peali_config_check();
+    peal_status status = peali_config_check();
+    if (status == PEAL_OK && !peali_tuning_get())
+        status = PEAL_ERR_CONFIG;
+    return status == PEAL_OK ? peali_transport_open(&comm->layout, &comm->net) : status;
 }
 
-/* Nodes from LAYOUT: "4+4+3". */
-static peal_status nodes_given(peal_comm *comm)
+/* Nodes from a text: "4+4+3". */
+static peal_status nodes_given(peal_comm *comm, const char *text)
 {
     int rank = 0;
-    for (const char *at = comm->layout.nodes; *at && rank < comm->nranks; comm->nnodes++) {
+    for (const char *at = text; *at && rank < comm->nranks; comm->nnodes++) {
         int size = 0;
         while (*at >= '0' && *at <= '9' && size <= comm->nranks)
             size = 10 * size + (*at++ - '0');
@@ -133,8 +149,8 @@ static peal_status nodes_given(peal_comm *comm)
     }
     if (rank == comm->nranks)
         return PEAL_OK;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "nodes %s are not %d ranks; write sizes like 4+4+3", comm->layout.nodes,
-              comm->nranks);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "nodes %s (PEAL_NODES) are not the %d ranks of this communicator; write sizes "
+              "like 4+4+3 that add up to them", text, comm->nranks);
     return PEAL_ERR_CONFIG;
 }
 
@@ -157,8 +173,9 @@ static void nodes_found(peal_comm *comm, const hello *all)
 
 static peal_status find_nodes(peal_comm *comm, const hello *all)
 {
-    if (comm->layout.nodes) {
-        peal_status status = nodes_given(comm);
+    const char *given = comm->layout.nodes ? comm->layout.nodes : peali_config_get()->nodes;
+    if (given) {
+        peal_status status = nodes_given(comm, given);
         if (status != PEAL_OK)
             return status;
     } else {
@@ -188,15 +205,23 @@ static peal_status find_reach(peal_comm *comm, const hello *all, peali_setting *
         comm->near[n++] = r;
     }
     setting->nreach = n;
+    setting->ranks = comm->near;
     comm->reach = (peali_reach){n, comm->near, comm->layout.push ? PEALI_PUSH : PEALI_PULL};
     return PEAL_OK;
 }
 
-static peal_status settle(peal_comm *comm, const hello *all, peali_setting *setting)
+static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
 {
+    uint64_t longest = 0;
+    for (int r = 0; r < comm->nranks; r++)
+        longest = all[r].card > longest ? all[r].card : longest;
     peal_status status = agree(all, comm->nranks, comm->rank);
     if (status == PEAL_OK)
+        status = peali_transport_meet(boot, comm->net, (size_t)longest);
+    if (status == PEAL_OK)
         status = find_nodes(comm, all);
+    if (status == PEAL_OK)
+        status = peali_select_begin(comm);
     if (status == PEAL_OK)
         status = force_configured(comm);
     if (status == PEAL_OK)
@@ -211,13 +236,16 @@ static peal_status settle(peal_comm *comm, const hello *all, peali_setting *sett
 static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all, peali_setting *setting)
 {
     peali_public *shown = NULL;
-    hello mine = {.config = config_hash(), .process = getpid(), .status = furnish(comm, &shown)};
+    hello mine = {.process = getpid(), .status = furnish(comm, &shown)};
+    mine.config = config_hash(comm->net->name);
     mine.shown = (uintptr_t)shown;
+    mine.card = comm->net->card_bytes;
     peali_machine_place(&mine.place);
     peal_status status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
     if (status == PEAL_OK) {
         setting->crowded = peali_machine_crowded(&all->place, sizeof *all, boot->nranks, boot->rank);
-        status = settle(comm, all, setting);
+        setting->net = comm->net;
+        status = settle(boot, comm, all, setting);
     }
     if (!comm->runner && shown)
         peali_public_drop(shown);
@@ -238,17 +266,19 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     if (comm && layout)
         comm->layout = *layout;
     if (status == PEAL_OK) {
-        comm->layout.window = comm->layout.window ? comm->layout.window : WINDOW;
+        comm->layout.window = comm->layout.window ? comm->layout.window : PEALI_TUNING_WINDOW;
         comm->layout.land_bytes = comm->layout.land_bytes ? comm->layout.land_bytes : LAND_BYTES;
-        peali_setting setting = {.net = net, .staged = comm->layout.staged};
+        peali_setting setting = {.net = net, .staged = comm->layout.staged, .patient = comm->layout.patient};
+        setting.parley_ns = (int64_t)(comm->layout.parley_ms ? comm->layout.parley_ms : PARLEY_MS) * 1000000;
         status = boot->agree(boot->ctx, meet(boot, comm, all, &setting));
-        comm->layout.nodes = NULL;
+        comm->layout.nodes = comm->layout.net = NULL;
+        comm->layout.fault = NULL;
         peali_free(setting.shown);
     }
     peali_free(all);
     if (status == PEAL_OK) {
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "init rank %d of %d via %s, %d nodes, %d ranks within reach",
-                  comm->rank, comm->nranks, net->name, comm->nnodes, comm->reach.nranks);
+                  comm->rank, comm->nranks, comm->net->name, comm->nnodes, comm->reach.nranks);
         *out = comm;
         return PEAL_OK;
     }
@@ -300,6 +330,7 @@ void peal_comm_destroy(peal_comm **comm)
     if (!comm || !*comm)
         return;
     peal_comm *c = *comm;
+    peali_request_drop(c);
     peali_plans_free(&c->plans);
     peali_runner_destroy(&c->runner);
     if (c->net)

@@ -11,12 +11,16 @@
 #include "comm/bootstrap.h"
 #include "net/net.h"
 
-/* How a communicator is laid out; equal on all ranks, but for `staged`. Zero is the default everywhere. */
+/* How a communicator is laid out; equal on all ranks, but for `staged` and `fault`. Zero is the default everywhere. */
 typedef struct peali_layout {
+    const char *net;    /* "mpi", "ucx" or "loop"; NULL: as PEAL_NET has it */
+    const struct peali_fault *fault; /* what the transport does wrong, for tests; NULL: nothing */
     const char *nodes;  /* "4+4+3": node sizes in rank order; NULL: the hosts */
     bool apart;         /* messages only, also between ranks that could share memory */
     bool push;          /* ranks within reach meet in landing areas, as GPUs do; else by pull */
     bool staged;        /* pull: this rank's buffers cannot be touched by peers */
+    bool patient;       /* a call taken from a program that never asked for Peal: it warns after 60 s, and waits on */
+    int parley_ms;      /* without progress for so long, ranks tell each other what they called; 0: 1000 */
     int slices, window; /* slices of every call, and how many are in flight; 0: chosen by size */
     size_t land_bytes;  /* push: of one landing area; 0: 64 KiB */
 } peali_layout;

@@ -1,15 +1,19 @@
 /*
- * Which algorithm a call takes. A pure function of what MPI makes equal on all ranks; never of a pointer or of this rank's memory.
+ * Which algorithm a call takes, and in what slices. A pure function of what MPI makes equal on all ranks and of the tuning table,
+ * which all ranks have alike; never of a pointer or of this rank's memory.
  */
 #ifndef PEALI_SELECT_H
 #define PEALI_SELECT_H
 
 #include "comm/comm_private.h"
 
-/* The algorithm for BYTES of PROBLEM, where nothing is forced. Never NULL where any algorithm fits. Threads: any. */
-const peal_algo *peali_select(const peal_problem *problem, size_t bytes);
+/* Finds COMM's rows of this process' table; PEAL_ERR_CONFIG where there is none (logged). */
+PEAL_MUST_CHECK peal_status peali_select_begin(peal_comm *comm);
 
-/* Fills slices and window of JOB from its size, PEAL_SLICE, and what COMM's layout asks for. Threads: any. */
-void peali_select_slices(const peal_comm *comm, peali_job *job);
+/*
+ * Fills algo, slices and window of JOB, a call of KIND, from the rest of it: as COMM's layout and what was forced have it, else by
+ * the table. False where no algorithm fits. Threads: any.
+ */
+bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job);
 
 #endif

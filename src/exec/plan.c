@@ -173,6 +173,43 @@ static bool number_reqs(peali_plan *plan)
     return plan->first_req != NULL;
 }
 
+/* The lowest lane of each peer's messages, of one kind. */
+static void lowest_lanes(const peali_program *p, int kind, uint8_t *lowest)
+{
+    memset(lowest, UINT8_MAX, (size_t)p->nranks);
+    for (int32_t i = 0; i < p->ninstrs; i++)
+        if (p->instrs[i].kind == kind && p->instrs[i].lane < lowest[p->instrs[i].peer])
+            lowest[p->instrs[i].peer] = p->instrs[i].lane;
+}
+
+/*
+ * The first message from one rank to another, on the lowest lane that they use, leads: it carries the signature. Both ends find the
+ * same one, because messages on a lane keep their order.
+ */
+static bool find_leads(peali_plan *plan)
+{
+    const peali_program *p = plan->program;
+    uint8_t *lowest = peali_alloc((size_t)p->nranks, 1);
+    plan->lead = peali_arena_get(&plan->arena, (size_t)p->ninstrs, sizeof *plan->lead);
+    if (!lowest || !plan->lead) {
+        peali_free(lowest);
+        return false;
+    }
+    memset(plan->lead, -1, (size_t)p->ninstrs * sizeof *plan->lead);
+    for (int kind = PEALI_I_SEND; kind <= PEALI_I_RECV; kind++) {
+        lowest_lanes(p, kind, lowest);
+        for (int32_t i = 0; i < p->ninstrs; i++) {
+            const peali_instr *m = &p->instrs[i];
+            if (m->kind != kind || m->lane != lowest[m->peer])
+                continue;
+            plan->lead[i] = plan->nleads++;
+            lowest[m->peer] = UINT8_MAX;
+        }
+    }
+    peali_free(lowest);
+    return true;
+}
+
 static int32_t most_operands(const peali_program *p)
 {
     int32_t most = 1;
@@ -197,7 +234,7 @@ peal_status peali_plan_make(const peali_program *program, const peali_job *job, 
     plan->unit_bytes = (longest / (size_t)job->slices + 1) * plan->elem_bytes;
     plan->reduce = peali_reduce_find(job->type, job->op);
     plan->most_operands = most_operands(program);
-    if (!place_cuts(plan) || !place_slots(plan) || !place_landings(plan) || !number_reqs(plan)) {
+    if (!place_cuts(plan) || !place_slots(plan) || !place_landings(plan) || !number_reqs(plan) || !find_leads(plan)) {
         peali_plan_free(&plan);
         return PEAL_ERR_MEMORY;
     }

@@ -42,6 +42,8 @@ typedef struct peali_plan {
     int32_t most_operands; /* of any instruction */
     int32_t *first_req;    /* blockwise: of each instruction; else NULL: instruction i has request i */
     int32_t nreqs;
+    int32_t *lead;         /* per instruction: its number among those that carry the call's signature, -1: it does not */
+    int32_t nleads;
 } peali_plan;
 
 /* Makes the plan of JOB for PROGRAM. *OUT is freed with peali_plan_free. PEAL_OK or PEAL_ERR_MEMORY. */

@@ -13,6 +13,7 @@ enum {
     PEALI_REACH_FLAGS = 256, /* lines a rank: ring needs 126 on 64 ranks (LOWERING); programs with more use messages */
     PEALI_REACH_SLOTS = 512, /* landing slots a rank and area */
     PEALI_REACH_LINE = 64,
+    PEALI_REACH_CALL = 3, /* words of a signature */
 };
 
 /* Where slices lie: slice k at AT + (k mod SLICES) * STRIDE; SLICES 0: the whole vector lies at AT. */
@@ -29,6 +30,7 @@ typedef struct peali_line {
 typedef struct peali_public {
     peali_arena arena;
     long refs;                 /* ranks that still look at this */
+    uint64_t call[PEALI_REACH_CALL]; /* this rank's signature; relaxed, because it only names a mistake */
     peali_window in, out, tmp; /* written before enter's flag of slice 0 is raised, read after an await that follows it */
     size_t land_bytes;         /* of one landing area */
     int32_t areas;             /* 2W */

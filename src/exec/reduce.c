@@ -12,7 +12,7 @@ static peali_reduce_table *table_of(peali_isa isa)
     if (isa == PEALI_ISA_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return &peali_reduce_avx512;
-    if (isa == PEALI_ISA_AVX2 && __builtin_cpu_supports("avx2"))
+    if (isa == PEALI_ISA_AVX2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
         return &peali_reduce_avx2;
 #endif
     return isa == PEALI_ISA_PLAIN ? &peali_reduce_plain : NULL;
@@ -21,7 +21,9 @@ static peali_reduce_table *table_of(peali_isa isa)
 peali_reduce_fn peali_reduce_find_isa(peal_type type, peal_op op, peali_isa isa)
 {
     peali_reduce_table *table = table_of(isa);
-    return table ? (*table)[type][op] : NULL;
+    if (!table)
+        return NULL;
+    return (*table)[type][op] ? (*table)[type][op] : peali_reduce_plain[type][op];
 }
 
 peali_reduce_fn peali_reduce_find(peal_type type, peal_op op)

@@ -1,98 +1,40 @@
 /*
  * The loops of one element type: a template, included once for each with
- *   T     the type,
- *   U     the unsigned integer of its size,
- *   OF(x) the name x made this type's own,
- *   REAL  1 for floating point, 0 for integers.
- * OP and K are constants wherever these are called, so every switch is gone from the compiled loop.
+ *   T        the type as it lies in memory, W the type that it is reduced in,
+ *   OF(x)    the name x made this type's own: OF(take) makes a W of a T, OF(apply) reduces two, OF(give) makes the T to be stored,
+ *   LOCKSTEP how many sources are read at a time, 2 or GROUP.
+ * OP and K are constants wherever the loop is called, so every switch is gone from the compiled loop.
  */
-
-#if REAL
-static INLINE U OF(bits)(T x)
-{
-    U u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static INLINE T OF(real)(U u)
-{
-    T x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-/*
- * Equal values are the same bits, but for the two zeros, whose signs are joined. A NaN comes out as some NaN: by itself where the
- * bits of both operands are or-ed, by all ones where they are and-ed.
- */
-static INLINE T OF(apply)(peal_op op, T a, T b)
-{
-    switch (op) {
-    case PEAL_SUM: return a + b;
-    case PEAL_PROD: return a * b;
-    case PEAL_MIN: return OF(real)(OF(bits)(a < b ? a : b) | OF(bits)(b < a ? b : a));
-    default: return OF(real)((OF(bits)(a > b ? a : b) & OF(bits)(b > a ? b : a)) | (__builtin_isunordered(a, b) ? (U)-1 : 0));
-    }
-}
-
-/* One NaN for all: which one a sum gives depends on the processor, and on the operand that the compiler put first. */
-static INLINE T OF(finish)(T x)
-{
-    return __builtin_isunordered(x, x) ? (T)NAN : x;
-}
-#else
-/* Unsigned, at least as wide as unsigned int: wraps in every type, where int16 * int16 would overflow an int. */
-static INLINE T OF(apply)(peal_op op, T a, T b)
-{
-    switch (op) {
-    case PEAL_SUM: return (T)(0U + (U)a + (U)b);
-    case PEAL_PROD: return (T)((0U + (U)a) * (U)b);
-    case PEAL_MIN: return a < b ? a : b;
-    case PEAL_MAX: return a > b ? a : b;
-    case PEAL_LAND: return (T)((a != 0) & (b != 0));
-    case PEAL_LOR: return (T)((a | b) != 0);
-    case PEAL_LXOR: return (T)((a != 0) ^ (b != 0));
-    case PEAL_BAND: return a & b;
-    case PEAL_BOR: return a | b;
-    default: return a ^ b;
-    }
-}
-
-static INLINE T OF(finish)(T x)
-{
-    return x;
-}
-#endif
 
 /* A destination that is a source exactly is read before it is written, element by element: hence ivdep. */
-static INLINE void OF(loop)(peal_op op, T *out, T *also, const void *const *in, int k, size_t count)
+static INLINE void OF(loop)(peal_op op, const struct step *s, int k)
 {
-    const T *a = in[0], *b = in[1], *c = k > 2 ? in[2] : a, *d = k > 3 ? in[3] : a;
+    const T *a = s->in[0], *b = s->in[1], *c = k > 2 ? s->in[2] : a, *d = k > 3 ? s->in[3] : a;
+    T *out = s->out, *also = k == 2 ? s->also : NULL;
 #pragma GCC ivdep
-    for (size_t i = 0; i < count; i++) {
-        T x = OF(apply)(op, a[i], b[i]);
+    for (size_t i = 0; i < s->count; i++) {
+        W x = OF(apply)(op, OF(take)(op, a[i]), OF(take)(op, b[i]));
         if (k > 2)
-            x = OF(apply)(op, x, c[i]);
+            x = OF(apply)(op, x, OF(take)(op, c[i]));
         if (k > 3)
-            x = OF(apply)(op, x, d[i]);
-        out[i] = OF(finish)(x);
+            x = OF(apply)(op, x, OF(take)(op, d[i]));
+        out[i] = OF(give)(op, x);
         if (also)
-            also[i] = OF(finish)(x);
+            also[i] = OF(give)(op, x);
     }
 }
 
-static INLINE void OF(fold)(peal_op op, void *out, void *also, const void *const *in, int k, size_t count)
+static INLINE void OF(fold)(peal_op op, const struct step *s)
 {
-    if (k == 2)
-        OF(loop)(op, out, also, in, 2, count);
-    else if (k == 3)
-        OF(loop)(op, out, also, in, 3, count);
+    if (LOCKSTEP == 2 || s->k == 2)
+        OF(loop)(op, s, 2);
+    else if (s->k == 3)
+        OF(loop)(op, s, 3);
     else
-        OF(loop)(op, out, also, in, 4, count);
+        OF(loop)(op, s, 4);
 }
 
 #undef T
-#undef U
+#undef W
 #undef OF
-#undef REAL
+#undef LOCKSTEP

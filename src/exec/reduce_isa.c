@@ -3,9 +3,11 @@
  *
  * All compilations give the same bits: each element is folded left to right by itself, nothing is contracted into a fused
  * multiply-add, and every NaN that a reduction makes or passes on is the one that NAN is. The compiler makes the vectors.
+ * What rounds in a wider type than it stores (fp16, bf16) does so once for each stored result, whatever the number of sources.
  */
-#include <assert.h>
+#include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "exec/reduce_isa.h"
@@ -14,12 +16,21 @@
 
 enum { GROUP = 4, BLOCK_BYTES = 4096 }; /* sources read in lockstep, and what of them is kept in L1; bench_reduce measures both */
 
+/* One pass over a block: IN[0] is a source in the first step of an element, else what the steps before made of it. */
+struct step {
+    const void *in[GROUP];
+    int k; /* 2 to lockstep; exactly lockstep in all steps but the last */
+    bool first, last;
+    void *out, *also; /* ALSO: the second destination of two, or NULL */
+    size_t count;
+};
+
 struct job {
     void *const *dst;
     const void *const *src;
-    int ndst, nsrc;
-    size_t elem_bytes;
-    void (*fold)(void *out, void *also, const void *const *in, int k, size_t count); /* k: 2 to GROUP; ALSO may be NULL */
+    int ndst, nsrc, lockstep;
+    size_t elem_bytes, wide_bytes; /* of an element in memory, and of one in a partial result */
+    void (*fold)(const struct step *s);
 };
 
 static void copy(const struct job *j, size_t count)
@@ -29,30 +40,36 @@ static void copy(const struct job *j, size_t count)
             memcpy(j->dst[i], j->src[0], count * j->elem_bytes);
 }
 
-/* Only the last group is written to a destination: until then a source that is one as well is still needed. */
+/* Two sources and two destinations are a step of a ring; in all other shapes the blocks in L1 are copied on. */
+static bool both(const struct job *j)
+{
+    return j->nsrc == 2 && j->ndst == 2;
+}
+
+/* Only the last step is written to a destination: until then a source that is one as well is still needed. */
 static void block(const struct job *j, size_t at_bytes, size_t count)
 {
     _Alignas(64) char partial[BLOCK_BYTES];
-    const void *in[GROUP];
-    char *out = (char *)j->dst[0] + at_bytes, *also = j->ndst > 1 ? (char *)j->dst[1] + at_bytes : NULL;
-    int k = 0;
-    for (int s = 0; s < j->nsrc;) {
-        while (k < GROUP && s < j->nsrc)
-            in[k++] = (const char *)j->src[s++] + at_bytes;
-        if (s < j->nsrc)
-            j->fold(partial, NULL, in, k, count);
-        else
-            j->fold(out, also, in, k, count);
-        in[0] = partial;
-        k = 1;
+    struct step s = {.first = true, .count = count, .out = partial};
+    for (int next = 0; next < j->nsrc; s.first = false) {
+        while (s.k < j->lockstep && next < j->nsrc)
+            s.in[s.k++] = (const char *)j->src[next++] + at_bytes;
+        if (next == j->nsrc) {
+            s.last = true;
+            s.out = (char *)j->dst[0] + at_bytes;
+            s.also = both(j) ? (char *)j->dst[1] + at_bytes : NULL;
+        }
+        j->fold(&s);
+        s.in[0] = partial;
+        s.k = 1;
     }
-    for (int i = 2; i < j->ndst; i++)
-        memcpy((char *)j->dst[i] + at_bytes, out, count * j->elem_bytes);
+    for (int i = 1 + both(j); i < j->ndst; i++)
+        memcpy((char *)j->dst[i] + at_bytes, s.out, count * j->elem_bytes);
 }
 
 static void run(const struct job *j, size_t count)
 {
-    size_t step = j->nsrc <= GROUP && j->ndst <= 2 ? count : BLOCK_BYTES / j->elem_bytes;
+    size_t step = j->nsrc <= j->lockstep && (j->ndst == 1 || both(j)) ? count : BLOCK_BYTES / j->wide_bytes;
     if (j->nsrc == 1)
         copy(j, count);
     else
@@ -64,77 +81,107 @@ static void run(const struct job *j, size_t count)
 #define U uint8_t
 #define OF(x) x##_int8
 #define REAL 0
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T uint8_t
 #define U uint8_t
 #define OF(x) x##_uint8
 #define REAL 0
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T int16_t
 #define U uint16_t
 #define OF(x) x##_int16
 #define REAL 0
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T uint16_t
 #define U uint16_t
 #define OF(x) x##_uint16
 #define REAL 0
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T int32_t
 #define U uint32_t
 #define OF(x) x##_int32
 #define REAL 0
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T uint32_t
 #define U uint32_t
 #define OF(x) x##_uint32
 #define REAL 0
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T int64_t
 #define U uint64_t
 #define OF(x) x##_int64
 #define REAL 0
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T uint64_t
 #define U uint64_t
 #define OF(x) x##_uint64
 #define REAL 0
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T float
 #define U uint32_t
 #define OF(x) x##_float
 #define REAL 1
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
 #define T double
 #define U uint64_t
 #define OF(x) x##_double
 #define REAL 1
-#include "exec/reduce_fold.h"
+#include "exec/reduce_number.h"
 
-/* The functions reduce_<name>_<OP> for one type. */
-#define PAIR(name, bytes, OP) \
-    static void fold_##name##_##OP(void *out, void *also, const void *const *in, int k, size_t count) \
+#include "exec/reduce_half.h"
+
+#if defined(__AVX512F__)
+NATIVE static void native_SUM(const struct step *s)
+{
+    fold_native(PEAL_SUM, s);
+}
+
+NATIVE static void native_PROD(const struct step *s)
+{
+    fold_native(PEAL_PROD, s);
+}
+#endif
+
+static INLINE void fold_bf16_best(peal_op op, const struct step *s)
+{
+#if defined(__AVX512F__)
+    if (__builtin_cpu_supports("avx512bf16")) {
+        (op == PEAL_SUM ? native_SUM : native_PROD)(s);
+        return;
+    }
+#endif
+    fold_bf16(op, s);
+}
+
+/* The function reduce_<name>_<OP>, by the loops of WAY. */
+#define PAIR(name, OP, way, bytes, wide, lockstep) \
+    static void fold_##name##_##OP(const struct step *s) \
     { \
-        fold_##name(PEAL_##OP, out, also, in, k, count); \
+        fold_##way(PEAL_##OP, s); \
     } \
     static void reduce_##name##_##OP(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count) \
     { \
-        run(&(struct job){dst, src, ndst, nsrc, bytes, fold_##name##_##OP}, count); \
+        run(&(struct job){dst, src, ndst, nsrc, lockstep, bytes, wide, fold_##name##_##OP}, count); \
     }
-#define ORDERED(name, bytes) PAIR(name, bytes, MIN) PAIR(name, bytes, MAX)
-#define SUMMED(name, bytes) ORDERED(name, bytes) PAIR(name, bytes, SUM) PAIR(name, bytes, PROD)
+#define SAME(name, OP, bytes) PAIR(name, OP, name, bytes, bytes, GROUP)
+#define ORDERED(name, bytes) SAME(name, MIN, bytes) SAME(name, MAX, bytes)
+#define SUMMED(name, bytes) ORDERED(name, bytes) SAME(name, SUM, bytes) SAME(name, PROD, bytes)
 #define WHOLE(name, bytes) \
-    SUMMED(name, bytes) PAIR(name, bytes, LAND) PAIR(name, bytes, LOR) PAIR(name, bytes, LXOR) \
-    PAIR(name, bytes, BAND) PAIR(name, bytes, BOR) PAIR(name, bytes, BXOR)
+    SUMMED(name, bytes) SAME(name, LAND, bytes) SAME(name, LOR, bytes) SAME(name, LXOR, bytes) \
+    SAME(name, BAND, bytes) SAME(name, BOR, bytes) SAME(name, BXOR, bytes)
+#define HALF(name, way) \
+    PAIR(name, SUM, way, 2, sizeof(float), GROUP) PAIR(name, PROD, way, 2, sizeof(float), GROUP) \
+    PAIR(name, MIN, name##_order, 2, 2, GROUP) PAIR(name, MAX, name##_order, 2, 2, GROUP)
+#define SCALAR(name, OP, type) PAIR(name, OP, name, sizeof(type), sizeof(type), 2)
 
 WHOLE(uint8, 1)
 WHOLE(uint16, 2)
@@ -144,20 +191,60 @@ ORDERED(int8, 1)
 ORDERED(int16, 2)
 ORDERED(int32, 4)
 ORDERED(int64, 8)
+HALF(fp16, fp16)
+HALF(bf16, bf16_best)
 SUMMED(float, 4)
 SUMMED(double, 8)
 
+/* A complex number is two of its parts to a sum. */
+#define PARTS(name, part) \
+    static void reduce_##name##_SUM(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count) \
+    { \
+        reduce_##part##_SUM(dst, ndst, src, nsrc, 2 * count); \
+    }
+PARTS(complex_float, float)
+PARTS(complex_double, double)
+
+/*
+ * Once for all instruction sets: x87 has but one, and where there is a fused multiply-add, gcc 12 makes one of complex products,
+ * although contraction is off.
+ */
+#if !defined(__AVX2__)
+#include "exec/reduce_scalar.h"
+
+SCALAR(long_double, SUM, long_double)
+SCALAR(long_double, PROD, long_double)
+SCALAR(long_double, MIN, long_double)
+SCALAR(long_double, MAX, long_double)
+SCALAR(complex_float, PROD, complex_float)
+SCALAR(complex_double, PROD, complex_double)
+SCALAR(long_complex, PROD, long_complex)
+PARTS(long_complex, long_double)
+#define PLAIN_ENTRY(name, OP) ENTRY(name, OP)
+#else
+#define PLAIN_ENTRY(name, OP) [PEAL_##OP] = NULL
+#endif
+
 /* Signed integers differ from unsigned ones in min and max only. */
 #define ENTRY(name, OP) [PEAL_##OP] = reduce_##name##_##OP
+#define LOGIC(name) ENTRY(name, LAND), ENTRY(name, LOR), ENTRY(name, LXOR)
+#define BITS(name) ENTRY(name, BAND), ENTRY(name, BOR), ENTRY(name, BXOR)
 #define REALS(name) {ENTRY(name, SUM), ENTRY(name, PROD), ENTRY(name, MIN), ENTRY(name, MAX)}
 #define INTEGERS(name, uname) \
-    {ENTRY(uname, SUM), ENTRY(uname, PROD), ENTRY(name, MIN), ENTRY(name, MAX), ENTRY(uname, LAND), ENTRY(uname, LOR), \
-     ENTRY(uname, LXOR), ENTRY(uname, BAND), ENTRY(uname, BOR), ENTRY(uname, BXOR)}
+    {ENTRY(uname, SUM), ENTRY(uname, PROD), ENTRY(name, MIN), ENTRY(name, MAX), LOGIC(uname), BITS(uname)}
 
 peali_reduce_table TABLE = {
     [PEAL_INT8] = INTEGERS(int8, uint8),     [PEAL_UINT8] = INTEGERS(uint8, uint8),
     [PEAL_INT16] = INTEGERS(int16, uint16),  [PEAL_UINT16] = INTEGERS(uint16, uint16),
     [PEAL_INT32] = INTEGERS(int32, uint32),  [PEAL_UINT32] = INTEGERS(uint32, uint32),
     [PEAL_INT64] = INTEGERS(int64, uint64),  [PEAL_UINT64] = INTEGERS(uint64, uint64),
+    [PEAL_BYTE] = {BITS(uint8)},             [PEAL_BOOL] = {LOGIC(uint8)},
+    [PEAL_FP16] = REALS(fp16),               [PEAL_BF16] = REALS(bf16),
     [PEAL_FLOAT] = REALS(float),             [PEAL_DOUBLE] = REALS(double),
+    [PEAL_COMPLEX_FLOAT] = {ENTRY(complex_float, SUM), PLAIN_ENTRY(complex_float, PROD)},
+    [PEAL_COMPLEX_DOUBLE] = {ENTRY(complex_double, SUM), PLAIN_ENTRY(complex_double, PROD)},
+#if !defined(__AVX2__)
+    [PEAL_LONG_DOUBLE] = REALS(long_double),
+    [PEAL_COMPLEX_LONG_DOUBLE] = {ENTRY(long_complex, SUM), ENTRY(long_complex, PROD)},
+#endif
 };

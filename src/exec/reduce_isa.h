@@ -6,7 +6,7 @@
 
 #include "exec/reduce.h"
 
-/* By type, then op; NULL where the op does not take the type. */
+/* By type, then op; NULL where the op does not take the type, and where the plain table has the only function. */
 typedef const peali_reduce_fn peali_reduce_table[PEAL_TYPE_COUNT][PEAL_OP_COUNT];
 
 extern peali_reduce_table peali_reduce_plain;

@@ -177,8 +177,8 @@ static peali_rec *settled(peali_work *w, peali_rec *j)
 }
 
 /*
- * The memory at LOC is about to be read by another rank: a message that is arriving there is waited for now, where its rank stands in
- * list order, and not when that other rank comes to read it, by when its rank may have waited for more.
+ * The memory at LOC is about to be read by another rank: a message that is arriving there is waited for now, where its rank stands
+ * in list order, and not when that other rank comes to read it, by when its rank may have waited for more.
  */
 void peali_emit_settle(peali_work *w, peali_loc loc, int32_t first, int32_t end)
 {
@@ -261,12 +261,11 @@ static void prune_rank(peali_work *w, int32_t x)
     memset(live, 1, (size_t)w->npieces);
     for (int32_t no = w->code[x].n - 1; no >= 0; no--) {
         peali_rec *r = w->code[x].at[no];
-        peali_loc *dst = r->locs + r->i.nsrc;
-        uint16_t kept = 0;
-        for (int32_t k = 0; k < r->i.ndst; k++)
-            if (dst[k].buf < 0 || wanted(w, r, dst[k], live))
-                dst[kept++] = dst[k];
-        r->i.ndst = kept;
+        uint16_t kept = r->i.nsrc;
+        for (int32_t k = r->i.nsrc; k < r->i.nsrc + r->i.ndst; k++)
+            if (r->locs[k].buf < 0 || wanted(w, r, r->locs[k], live))
+                r->locs[kept++] = r->locs[k];
+        r->i.ndst = (uint16_t)(kept - r->i.nsrc);
         mark_read(w, r, live);
     }
 }

@@ -156,6 +156,15 @@ static bool writes(const peali_pending *p, peali_loc loc)
     return false;
 }
 
+/* A landing slot has one flag, so what fills it is one instruction. */
+static bool whole(const peali_pending *p)
+{
+    for (int32_t i = 0; i < p->ndst; i++)
+        if (p->dst[i].buf < 0)
+            return true;
+    return false;
+}
+
 /*
  * The pending value that is LOC on [first, end), or NULL where memory has it. A larger one is split; any other that overlaps is
  * stored.
@@ -171,7 +180,7 @@ static peali_pending *exact(peali_work *w, peali_loc loc, int32_t first, int32_t
                 continue;
             if (p->first == first && p->end == end)
                 return p;
-            if (p->first <= first && end <= p->end)
+            if (p->first <= first && end <= p->end && !whole(p))
                 return carve(w, p, first, end);
             store(w, p);
         }
@@ -226,7 +235,12 @@ static void drop_writers(peali_work *w, peali_link *writers, peali_move to, cons
         bool tmp = to.d.buf >= PEAL_BUF_TMP;
         if (p == self || !(tmp ? p->live : meets(p, to.first, to.end)) || !writes(p, to.d))
             continue;
-        if (!tmp && (p->first < to.first || p->end > to.end))
+        bool part = !tmp && (p->first < to.first || p->end > to.end);
+        if (part && whole(p)) {
+            store(w, p);
+            continue;
+        }
+        if (part)
             p = carve(w, p, p->first > to.first ? p->first : to.first, p->end < to.end ? p->end : to.end);
         if (p)
             drop(p, to.d);
@@ -254,13 +268,28 @@ static peali_loc look_through(peali_work *w, peali_pending *p, peali_loc s, int3
     return s;
 }
 
+/* Does P read D's scratch buffer as other blocks than D names? One instruction cannot do both. */
+static bool shifts(const peali_pending *p, peali_loc d)
+{
+    for (int32_t i = 0; i < p->nsrc && d.buf >= PEAL_BUF_TMP; i++)
+        if (p->src[i].rank == d.rank && p->src[i].buf == d.buf && p->src[i].base != d.base)
+            return true;
+    return false;
+}
+
 static void copy(peali_work *w, const peali_move *m)
 {
     peali_pending *p = exact(w, m->s, m->first, m->end);
+    if (p && (shifts(p, m->d) || (p->nsrc > 1 && p->exec != m->rank))) { /* nobody stores into another rank's scratch */
+        store(w, p);
+        p = NULL;
+    }
     bool dead = m->dead && m->s.buf >= PEAL_BUF_TMP;
     if (p && p->nsrc > 1) {
         overwrite(w, m, p);
+        drop(p, m->d); /* it may have it already, or as other blocks */
         add_dst(w, p, m->d);
+        p->live = true;
         if (dead)
             drop(p, m->s);
         return;
@@ -390,7 +419,7 @@ peali_loc peali_fuse_land(peali_work *w, int32_t rank, int32_t first, int32_t en
 
 void peali_fuse_before(peali_work *w, int32_t rank, const peali_events *events)
 {
-    for (int32_t i = 0; i < w->pendings.n; i++) {
+    for (int32_t i = 0; w->reach->nranks > 1 && i < w->pendings.n; i++) {
         peali_pending *p = w->pendings.at[i];
         if (p->live && p->exec == rank && p->allowed && !peali_events_within(w, events, p->allowed))
             store(w, p);
@@ -418,5 +447,6 @@ void peali_fuse_finish(peali_work *w)
                 p->dst[k--] = p->dst[--p->ndst];
         if (p->ndst > 0)
             store(w, p);
+        p->live = false; /* or another that must come before it would store it all the same */
     }
 }

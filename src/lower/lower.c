@@ -41,6 +41,8 @@ void peali_work_link(peali_work *w, peali_link **list, void *what)
     *list = l;
 }
 
+enum { MOST_EVENT_BITS = 1 << 28 }; /* 32 MiB: each instruction has a set of all events */
+
 /* One operation as the driver sees it. */
 typedef struct step {
     int32_t peer;  /* index of its peer within reach; -1: out of reach, or local */
@@ -59,6 +61,7 @@ typedef struct driver {
     step **steps;    /* per rank within reach, per operation */
     int32_t *at;     /* per rank: the next operation */
     peali_vec *open; /* per rank: operations that sent within reach and were not received yet */
+    peali_order *orders; /* per rank, where there are events */
 } driver;
 
 static bool is_message(const peali_op *op)
@@ -89,6 +92,7 @@ static peal_status build(driver *d)
     d->steps = peali_work_get(w, (size_t)n, sizeof *d->steps);
     d->at = peali_work_get(w, (size_t)n, sizeof *d->at);
     d->open = peali_work_get(w, (size_t)n, sizeof *d->open);
+    d->orders = peali_work_get(w, (size_t)n, sizeof *d->orders);
     w->code = peali_work_get(w, (size_t)n, sizeof *w->code);
     w->landings = peali_work_get(w, (size_t)n, sizeof *w->landings);
     if (w->failed)
@@ -151,6 +155,17 @@ static peal_status match_from(driver *d, int x)
     return PEAL_OK;
 }
 
+/*
+ * A rank alone whose schedule is long: as it stands it needs no events, and what fusing would save is little beside the messages.
+ */
+static void forget_events(driver *d)
+{
+    d->w.nevents = 0;
+    d->w.fuse = 0;
+    for (int32_t i = 0; i < d->w.scheds[0]->nops; i++)
+        d->steps[0][i].event = -1;
+}
+
 /* Numbers what can come from out of reach: arrivals, and in pull (where a rendezvous may wait) completions of sends. */
 static void number_events(driver *d)
 {
@@ -160,9 +175,11 @@ static void number_events(driver *d)
         for (int32_t i = 0; i < w->scheds[x]->nops; i++) {
             const peali_op *op = &w->scheds[x]->ops[i];
             step *s = &d->steps[x][i];
-            bool counts = n > 1 && is_message(op) && s->peer < 0 && (op->verb == PEALI_RECV || w->mode == PEALI_PULL);
+            bool counts = is_message(op) && s->peer < 0 && (op->verb == PEALI_RECV || w->mode == PEALI_PULL);
             s->event = counts ? w->nevents++ : -1;
         }
+    if (n == 1 && (int64_t)w->nevents * w->scheds[0]->nops > MOST_EVENT_BITS)
+        forget_events(d);
     w->nwords = (w->nevents + 63) / 64;
     w->list_order = peali_work_get(w, (size_t)n, sizeof *w->list_order);
     w->now = peali_work_get(w, (size_t)n, sizeof *w->now);
@@ -190,6 +207,8 @@ static peal_status prepare(driver *d)
     w->ncells = w->npieces + nbufs - PEAL_BUF_TMP;
     w->cells = peali_work_get(w, (size_t)n * (size_t)w->ncells, sizeof *w->cells);
     number_events(d);
+    for (int x = 0; x < n && w->nevents > 0 && status == PEAL_OK && !w->failed; x++)
+        status = peali_order_infer(w->scheds[x], &d->orders[x]);
     return status == PEAL_OK && w->failed ? PEAL_ERR_MEMORY : status;
 }
 
@@ -233,10 +252,10 @@ static const peali_events *snapshot(peali_work *w, int x)
 static void overwrites_sent(driver *d, int x, int32_t i)
 {
     peali_work *w = &d->w;
-    const peal_sched *s = w->scheds[x];
-    for (int32_t j = 0; w->nevents > 0 && j < i; j++) {
-        const step *sent = &d->steps[x][j];
-        if (s->ops[j].verb != PEALI_SEND || !overlap(&s->ops[i], &s->ops[j]))
+    const peali_order *o = &d->orders[x];
+    for (int32_t e = w->nevents > 0 ? o->start[i] : 0; w->nevents > 0 && e < o->start[i + 1]; e++) {
+        const step *sent = &d->steps[x][o->from[e]];
+        if (w->scheds[x]->ops[o->from[e]].verb != PEALI_SEND)
             continue;
         if (sent->peer < 0)
             peali_events_add(w->list_order[x], sent->event);
@@ -350,12 +369,21 @@ static void compute(driver *d, int x, int32_t i, peali_move *m)
         peali_fuse_move(&d->w, m);
 }
 
+/* Has rank X sent scratch buffer BUF to a rank that did not take it yet, and that will read it there (pull)? */
+static bool is_sent(const driver *d, int x, int buf)
+{
+    for (int32_t k = 0; k < d->open[x].n && d->w.mode == PEALI_PULL; k++)
+        if (((const peali_op *)d->open[x].at[k])->src == buf)
+            return true;
+    return false;
+}
+
 static void take(driver *d, int x, int32_t i)
 {
     peali_work *w = &d->w;
     const peali_op *op = &w->scheds[x]->ops[i];
     step *s = &d->steps[x][i];
-    peali_move m = {.rank = x, .from = x, .dead = s->dead};
+    peali_move m = {.rank = x, .from = x, .dead = s->dead && !is_sent(d, x, op->src)};
     m.first = peali_cuts_find(&w->cuts, op->first);
     m.end = peali_cuts_find(&w->cuts, op->end);
     s->done = true;
@@ -368,7 +396,7 @@ static void take(driver *d, int x, int32_t i)
         receive(d, x, i, &m);
     else
         compute(d, x, i, &m);
-    if (!w->fuse)
+    if (w->fuse == 0 || (w->fuse == 1 && op->verb == PEALI_COPY))
         peali_fuse_flush(w);
 }
 
@@ -422,13 +450,15 @@ static peal_status drive(driver *d)
 
 static void finish(driver *d)
 {
+    for (int x = 0; d->orders && x < d->w.reach->nranks; x++)
+        peali_order_free(&d->orders[x]);
     for (int x = 0; d->w.scheds && x < d->w.reach->nranks; x++)
         peali_sched_free(&d->w.scheds[x]);
     peali_cuts_free(&d->w.cuts);
     peali_arena_free(&d->w.arena);
 }
 
-static peal_status lower(driver *d, bool fuse)
+static peal_status lower(driver *d, int fuse)
 {
     d->w.mode = d->w.reach->mode;
     d->w.fuse = fuse;
@@ -440,16 +470,19 @@ static peal_status lower(driver *d, bool fuse)
     return status;
 }
 
-/* Fused, unless fusing makes a message wait for what it would not wait for in list order, and so might close a cycle elsewhere. */
+/* Fused, unless that makes a message wait for what it would not wait for in list order, and so might close a cycle elsewhere. */
 static peal_status lower_safely(driver *d)
 {
     driver again = *d;
-    peal_status status = lower(d, true);
-    if (status != PEAL_OK || !d->w.bad)
-        return status;
-    finish(d);
-    *d = again;
-    return lower(d, false);
+    peal_status status = PEAL_OK;
+    for (int fuse = 2; fuse >= 0; fuse--) {
+        *d = again;
+        status = lower(d, fuse);
+        if (status != PEAL_OK || !d->w.bad || fuse == 0)
+            break;
+        finish(d);
+    }
+    return status;
 }
 
 peal_status peali_lower(const peal_algo *algo, const peal_problem *problem, const peali_reach *reach, int rank, peali_program **out)

@@ -68,7 +68,7 @@ typedef struct peali_work {
     peali_arena arena;
     const peali_reach *reach;
     peali_mode mode;
-    bool fuse; /* false: every value is stored at once */
+    int fuse;  /* 2: all that can be; 1: a rank's own copies are stored at once; 0: every value is */
     bool bad;  /* an outgoing message waits for an event that it would not wait for in list order */
     peal_sched **scheds; /* per rank within reach */
     peali_cuts cuts;

@@ -17,14 +17,21 @@ typedef struct peali_net peali_net;
 
 /* One send or receive under way: memory of the caller that the transport fills. It stays in place until test says it ended. */
 typedef struct peali_net_req {
-    uint64_t word[4];
+    uint64_t word[6];
 } peali_net_req;
 
 enum { PEALI_NET_TAG_BITS = 22 }; /* tags are below 2^22: Open MPI's UCX PML ends at 2^23 - 1 (FACTS) */
 
 struct peali_net {
-    const char *name; /* "loop", "mpi" */
+    const char *name; /* "loop", "mpi", "ucx" */
     int rank, nranks;
+
+    /* What all ranks must know of this one before its first message; lengths may differ. 0 bytes on all ranks: nothing. */
+    const void *card;
+    size_t card_bytes;
+
+    /* Learns the cards of all ranks, which lie STRIDE bytes apart in rank order. PEAL_OK or an error that was logged. */
+    peal_status (*meet)(peali_net *net, const void *cards, size_t stride);
 
     /* Starts sending BYTES at DATA to PEER; DATA is untouched until test says it ended. PEAL_OK or an error that was logged. */
     peal_status (*send)(peali_net *net, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req);
@@ -34,6 +41,12 @@ struct peali_net {
 
     /* PEAL_OK: ended, never to be tested again; PEAL_IN_PROGRESS; or an error. Drives progress. */
     peal_status (*test)(peali_net *net, peali_net_req *req);
+
+    /*
+     * Forgets a request that test did not call ended: its data is not touched after the return. The message may or may not arrive.
+     * For calls that failed, and channels that nobody will use again.
+     */
+    void (*cancel)(peali_net *net, peali_net_req *req);
 
     /* Lets messages of other communicators and of the host library move; called now and then by every loop that waits. */
     peal_status (*progress)(peali_net *net);

@@ -28,6 +28,7 @@ struct __attribute__((may_alias)) request {
     size_t bytes;
     uint32_t tag;
     int state; /* released by `finish`, acquired by `test`: the copied bytes */
+    struct pair *pair;
 };
 _Static_assert(sizeof(struct request) <= sizeof(peali_net_req), "a request fits");
 
@@ -140,24 +141,24 @@ static void match(struct pair *pair, struct request *r, struct queue *mine, stru
     __atomic_fetch_sub(&pair->copying, 1, __ATOMIC_RELEASE);
 }
 
-static struct request *fill(peali_net_req *req, uint32_t tag, void *data, size_t bytes)
+static struct request *fill(peali_net_req *req, struct pair *pair, uint32_t tag, void *data, size_t bytes)
 {
     struct request *r = (struct request *)req;
-    *r = (struct request){.data = data, .bytes = bytes, .tag = tag, .state = PENDING};
+    *r = (struct request){.data = data, .bytes = bytes, .tag = tag, .state = PENDING, .pair = pair};
     return r;
 }
 
 static peal_status loop_send(peali_net *net, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req)
 {
     struct pair *pair = between((struct loop_net *)net, net->rank, peer);
-    match(pair, fill(req, tag, (void *)data, bytes), &pair->sends, &pair->recvs, net->rank, peer);
+    match(pair, fill(req, pair, tag, (void *)data, bytes), &pair->sends, &pair->recvs, net->rank, peer);
     return PEAL_OK;
 }
 
 static peal_status loop_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
 {
     struct pair *pair = between((struct loop_net *)net, peer, net->rank);
-    match(pair, fill(req, tag, data, bytes), &pair->recvs, &pair->sends, peer, net->rank);
+    match(pair, fill(req, pair, tag, data, bytes), &pair->recvs, &pair->sends, peer, net->rank);
     return PEAL_OK;
 }
 
@@ -168,6 +169,30 @@ static peal_status loop_test(peali_net *net, peali_net_req *req)
     case DONE: return PEAL_OK;
     default: return PEAL_ERR_NET;
     }
+}
+
+static bool queue_remove(struct queue *q, struct request *r)
+{
+    struct request **at = &q->head;
+    while (*at && *at != r)
+        at = &(*at)->next;
+    if (!*at)
+        return false;
+    *at = r->next;
+    if (!r->next)
+        q->tail = at;
+    return true;
+}
+
+/* A request that is in no queue any more is in the hands of a peer that copies, and soon ends. */
+static void loop_cancel(peali_net *net, peali_net_req *req)
+{
+    struct request *r = (struct request *)req;
+    pthread_mutex_lock(&r->pair->lock);
+    bool waiting = queue_remove(&r->pair->sends, r) || queue_remove(&r->pair->recvs, r);
+    pthread_mutex_unlock(&r->pair->lock);
+    while (!waiting && peali_load_acquire(&r->state) == PENDING)
+        peali_clock_yield();
 }
 
 /* The peers are threads, and may be waiting for this very core. */
@@ -268,7 +293,7 @@ peal_status peali_net_loop_create(peal_threads *threads, int rank, peali_net **n
     struct loop_net *l = &w->nets[rank];
     l->world = w;
     l->net = (peali_net){.name = "loop", .rank = rank, .nranks = threads->nranks, .send = loop_send, .recv = loop_recv,
-                         .test = loop_test, .progress = loop_progress, .flush = loop_flush, .destroy = loop_destroy};
+                         .test = loop_test, .cancel = loop_cancel, .progress = loop_progress, .flush = loop_flush, .destroy = loop_destroy};
     *net = &l->net;
     return PEAL_OK;
 }
@@ -335,7 +360,7 @@ static bool wait_until(peal_threads *t, int64_t until_ns)
 /* Ends when all ranks have come, the lock being held. Who gives up spoils it for all, so that nobody reads what is gone. */
 static peal_status meet(peal_threads *t, int rank)
 {
-    int64_t limit = peali_config_get()->timeout_ns, until = limit ? peali_clock_ns() + limit : 0;
+    int64_t limit = peali_config_get()->timeout_ns, until = limit > 0 ? peali_clock_ns() + limit : 0;
     unsigned turn = t->turn;
     if (!t->broken && ++t->waiting == t->nranks) {
         t->waiting = 0;

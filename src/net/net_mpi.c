@@ -124,6 +124,18 @@ static peal_status mpi_test(peali_net *net, peali_net_req *req)
     return got == (MPI_Count)r->bytes ? PEAL_OK : wrong_length(m, r, got);
 }
 
+/* MPI can take back a receive. A send it cannot: what MPI has not read yet, it may still read, so the caller's memory should stay. */
+static void mpi_cancel(peali_net *net, peali_net_req *req)
+{
+    struct request *r = (struct request *)req;
+    if (!r->receives) {
+        PMPI_Request_free(&r->mpi);
+        return;
+    }
+    if (PMPI_Cancel(&r->mpi) == MPI_SUCCESS)
+        PMPI_Wait(&r->mpi, MPI_STATUS_IGNORE);
+}
+
 /*
  * A program's own messages must move while Peal waits (its peer may need them to get here), also where Peal waits for memory and
  * not for a message. Not over MPI_COMM_SELF, and not over a communicator of one rank: MPICH drives nothing but itself there.
@@ -173,7 +185,7 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
     }
     m->comm = shadow;
     m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .send = mpi_send, .recv = mpi_recv, .test = mpi_test,
-                         .progress = mpi_progress, .flush = mpi_flush, .destroy = mpi_destroy};
+                         .cancel = mpi_cancel, .progress = mpi_progress, .flush = mpi_flush, .destroy = mpi_destroy};
     *net = &m->net;
     return PEAL_OK;
 }

@@ -9,12 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <peal/mpi.h>
+#include "comm/comm_mpi.h"
 
 #include "base/arena.h"
 #include "base/atomics.h"
 #include "base/config.h"
+#include "pmpi/behind.h"
 #include "pmpi/handles.h"
+
+/*
+ * Shadow communicators that this process has at most. MPICH has 2046 communicators for the program and Peal together, Open MPI
+ * 65532; there it is memory that counts.
+ */
+#ifdef OPEN_MPI
+enum { SHADOWS = 512 };
+#else
+enum { SHADOWS = 32 };
+#endif
+
+enum { KEEP_BYTES = 1 << 20 }; /* of scratch memory, from one call to the next */
 
 enum phase { UNKNOWN, UNWANTED, WANTED, OPEN, CLOSED };
 
@@ -22,6 +35,7 @@ static enum phase phase;                                 /* release in phase_set
 static bool preloaded;                                   /* written before main */
 static int state_key = MPI_KEYVAL_INVALID;               /* a peali_attach on each communicator */
 static peali_attach *all;                                /* under lock */
+static int shadows;                                      /* under lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* never held across an MPI call */
 
 static enum phase phase_now(void)
@@ -38,7 +52,7 @@ static void phase_set(enum phase to)
 __attribute__((constructor)) static void see_preload(void)
 {
     const char *list = getenv("LD_PRELOAD");
-    preloaded = list && strstr(list, "libpeal_mpi.so");
+    preloaded = list && strstr(list, "libpeal_mpi");
 }
 
 static void decide_wanted(void)
@@ -76,13 +90,33 @@ static void delist(peali_attach *a)
     pthread_mutex_unlock(&lock);
 }
 
+/* True, and one shadow fewer for the rest, where any is left. */
+static bool reserve(void)
+{
+    pthread_mutex_lock(&lock);
+    bool left = shadows < SHADOWS;
+    shadows += left;
+    pthread_mutex_unlock(&lock);
+    return left;
+}
+
+static void give_back(void)
+{
+    pthread_mutex_lock(&lock);
+    shadows--;
+    pthread_mutex_unlock(&lock);
+}
+
 static int state_delete(MPI_Comm comm, int key, void *value, void *extra)
 {
     peali_attach *a = value;
     delist(a);
-    if (a->comm)
+    if (a->comm) {
         peali_tally_taken(a->comm);
+        give_back();
+    }
     peal_comm_destroy(&a->comm);
+    peali_free(a->room);
     peali_free(a);
     return MPI_SUCCESS;
 }
@@ -132,6 +166,35 @@ bool peali_attach_open(void)
     return phase_now() == OPEN;
 }
 
+/*
+ * True in *LEFT where every rank has a shadow left, which is then this one's. Two threads may be given the last one here, and in the
+ * other order elsewhere: then both communicators go without.
+ */
+static int reserve_all(MPI_Comm comm, int *left)
+{
+    int mine = reserve();
+    *left = 0;
+    int error = peali_behind.allreduce(&mine, left, 1, MPI_INT, MPI_MIN, comm);
+    if (mine && !*left)
+        give_back();
+    return error;
+}
+
+static int shadow(peali_attach *a)
+{
+    int left;
+    int error = reserve_all(a->user, &left);
+    if (error != MPI_SUCCESS)
+        return error;
+    peali_layout patient = {.patient = true}; /* the program never asked for a deadline */
+    peal_status status = left ? peali_comm_create_mpi(a->user, &patient, &a->comm) : PEAL_ERR_UNSUPPORTED;
+    if (left && status != PEAL_OK)
+        give_back();
+    if (status == PEAL_ERR_UNSUPPORTED)
+        a->pass = PEALI_PASS_SHADOW;
+    return status == PEAL_OK || status == PEAL_ERR_UNSUPPORTED ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+
 /* What is equal on all ranks: an intercommunicator, a lone rank, and (by peal_comm_create_mpi's promise) the status. */
 static int fill(MPI_Comm comm, peali_attach *a)
 {
@@ -140,14 +203,7 @@ static int fill(MPI_Comm comm, peali_attach *a)
     PMPI_Comm_size(comm, &nranks);
     a->user = comm;
     a->pass = inter ? PEALI_PASS_INTER : nranks == 1 ? PEALI_PASS_ALONE : PEALI_TAKE;
-    if (a->pass != PEALI_TAKE)
-        return MPI_SUCCESS;
-    peal_status status = peal_comm_create_mpi(comm, &a->comm);
-    if (status == PEAL_ERR_UNSUPPORTED)
-        a->pass = PEALI_PASS_SHADOW;
-    else if (status != PEAL_OK)
-        return MPI_ERR_OTHER;
-    return MPI_SUCCESS;
+    return a->pass == PEALI_TAKE ? shadow(a) : MPI_SUCCESS;
 }
 
 static int make(MPI_Comm comm, peali_attach **attach)
@@ -159,6 +215,8 @@ static int make(MPI_Comm comm, peali_attach **attach)
     if (error == MPI_SUCCESS)
         error = PMPI_Comm_set_attr(comm, state_key, a);
     if (error != MPI_SUCCESS) {
+        if (a->comm)
+            give_back();
         peal_comm_destroy(&a->comm);
         peali_free(a);
         return error;
@@ -173,4 +231,24 @@ int peali_attach_get(MPI_Comm comm, peali_attach **attach)
     int found = 0;
     int error = PMPI_Comm_get_attr(comm, state_key, attach, &found);
     return error != MPI_SUCCESS || found ? error : make(comm, attach);
+}
+
+void *peali_attach_room(peali_attach *a, size_t bytes)
+{
+    if (bytes <= a->room_bytes)
+        return a->room;
+    peali_free(a->room);
+    a->room = peali_alloc(bytes, 1);
+    a->room_bytes = a->room ? bytes : 0;
+    return a->room;
+}
+
+/* What is large is not kept: a program that broadcasts gigabytes once needs them itself. */
+void peali_attach_room_end(peali_attach *a)
+{
+    if (a->room_bytes <= KEEP_BYTES)
+        return;
+    peali_free(a->room);
+    a->room = NULL;
+    a->room_bytes = 0;
 }

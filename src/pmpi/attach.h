@@ -16,6 +16,8 @@ typedef struct peali_attach {
     enum peali_pass pass; /* PEALI_TAKE, or why every call on it is passed on; equal on all ranks */
     peal_comm *comm;      /* where pass is PEALI_TAKE */
     MPI_Comm user;
+    void *room; /* see peali_attach_room */
+    size_t room_bytes;
     struct peali_attach *prev, *next; /* all of this process */
 } peali_attach;
 
@@ -33,5 +35,11 @@ bool peali_attach_open(void);
  * Threads:    one per COMM.    Blocks: where it is made, until all ranks have called.
  */
 int peali_attach_get(MPI_Comm comm, peali_attach **attach);
+
+/* BYTES of scratch memory, until the next call here; NULL where there are none. Threads: one per communicator. */
+void *peali_attach_room(peali_attach *a, size_t bytes);
+
+/* Ends the use of that memory. Threads: one per communicator. */
+void peali_attach_room_end(peali_attach *a);
 
 #endif

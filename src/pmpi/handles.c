@@ -3,11 +3,19 @@
  *
  * A type is known by what its elements mean; its width is asked of MPI, since a Fortran INTEGER or an MPI_AINT has the width that
  * this MPI was built with. The ops that a type takes are those of MPI 4.1, section 6.9.2: a byte has no sum, a Fortran integer
- * no logic, a bool only logic, and characters have none at all.
+ * no logic, a bool only logic, a complex number no order, and characters have none at all. A Fortran LOGICAL is passed on: what
+ * its bits mean is the compiler's affair.
  */
+#include <float.h>
+
 #include "pmpi/handles.h"
 
-enum sort { SIGNED, UNSIGNED, INTEGER, REAL, BYTE, BOOL }; /* INTEGER: of Fortran, or of both languages */
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+/* INTEGER: of Fortran, or of both languages. LONG, LONG_COMPLEX: C's long double, which Fortran's 16 bytes are not everywhere. */
+enum sort { SIGNED, UNSIGNED, INTEGER, REAL, LONG, COMPLEX, LONG_COMPLEX, BYTE, BOOL };
 
 static struct named {
     MPI_Datatype mpi;
@@ -24,7 +32,7 @@ static struct named {
     {MPI_REAL8, REAL, 0},
     {MPI_INT64_T, SIGNED, 0},
     {MPI_UINT64_T, UNSIGNED, 0},
-    {MPI_LONG_LONG, SIGNED, 0},
+    {MPI_LONG_LONG, SIGNED, 0}, /* MPI_LONG_LONG_INT is the same type */
     {MPI_UNSIGNED_LONG_LONG, UNSIGNED, 0},
     {MPI_UNSIGNED, UNSIGNED, 0},
     {MPI_UNSIGNED_LONG, UNSIGNED, 0},
@@ -49,6 +57,25 @@ static struct named {
     {MPI_INTEGER2, INTEGER, 0},
     {MPI_INTEGER4, INTEGER, 0},
     {MPI_INTEGER8, INTEGER, 0},
+    {MPI_REAL16, REAL, 0},
+    {MPI_LONG_DOUBLE, LONG, 0},
+    {MPI_C_FLOAT_COMPLEX, COMPLEX, 0}, /* MPI_C_COMPLEX is the same type */
+    {MPI_C_DOUBLE_COMPLEX, COMPLEX, 0},
+    {MPI_COMPLEX, COMPLEX, 0},
+    {MPI_DOUBLE_COMPLEX, COMPLEX, 0},
+    {MPI_COMPLEX8, COMPLEX, 0},
+    {MPI_COMPLEX16, COMPLEX, 0},
+    {MPI_COMPLEX32, COMPLEX, 0},
+    {MPI_CXX_FLOAT_COMPLEX, COMPLEX, 0},
+    {MPI_CXX_DOUBLE_COMPLEX, COMPLEX, 0},
+    {MPI_C_LONG_DOUBLE_COMPLEX, LONG_COMPLEX, 0},
+    {MPI_CXX_LONG_DOUBLE_COMPLEX, LONG_COMPLEX, 0},
+#if defined(MPI_REAL2)
+    {MPI_REAL2, REAL, 0},
+#endif
+#if defined(MPIX_C_FLOAT16)
+    {MPIX_C_FLOAT16, REAL, 0},
+#endif
 };
 
 static const struct known {
@@ -66,14 +93,41 @@ static peal_type integer(enum sort sort, int bytes)
     static const peal_type wide[9] = {[1] = PEAL_INT8, [2] = PEAL_INT16, [4] = PEAL_INT32, [8] = PEAL_INT64};
     if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
         return PEAL_TYPE_COUNT;
-    return wide[bytes] + (sort != SIGNED && sort != INTEGER); /* PEAL_UINTn follows PEAL_INTn */
+    return wide[bytes] + (sort == UNSIGNED); /* PEAL_UINTn follows PEAL_INTn */
+}
+
+/* Fortran's 16 bytes are IEEE's quadruple precision. */
+static peal_type real(int bytes)
+{
+    switch (bytes) {
+    case 2: return PEAL_FP16;
+    case sizeof(float): return PEAL_FLOAT;
+    case sizeof(double): return PEAL_DOUBLE;
+    default: return bytes == sizeof(long double) && LDBL_MANT_DIG == 113 ? PEAL_LONG_DOUBLE : PEAL_TYPE_COUNT;
+    }
+}
+
+static peal_type complex_of(peal_type part)
+{
+    switch (part) {
+    case PEAL_FLOAT: return PEAL_COMPLEX_FLOAT;
+    case PEAL_DOUBLE: return PEAL_COMPLEX_DOUBLE;
+    case PEAL_LONG_DOUBLE: return PEAL_COMPLEX_LONG_DOUBLE;
+    default: return PEAL_TYPE_COUNT;
+    }
 }
 
 static peal_type of_width(enum sort sort, int bytes)
 {
-    if (sort != REAL)
-        return integer(sort, bytes);
-    return bytes == sizeof(float) ? PEAL_FLOAT : bytes == sizeof(double) ? PEAL_DOUBLE : PEAL_TYPE_COUNT;
+    switch (sort) {
+    case BYTE: return PEAL_BYTE;
+    case BOOL: return bytes == 1 ? PEAL_BOOL : PEAL_TYPE_COUNT;
+    case REAL: return real(bytes);
+    case COMPLEX: return complex_of(real(bytes / 2));
+    case LONG: return bytes == sizeof(long double) ? PEAL_LONG_DOUBLE : PEAL_TYPE_COUNT;
+    case LONG_COMPLEX: return bytes == 2 * sizeof(long double) ? PEAL_COMPLEX_LONG_DOUBLE : PEAL_TYPE_COUNT;
+    default: return integer(sort, bytes);
+    }
 }
 
 void peali_handles_init(void)
@@ -124,22 +178,10 @@ static enum peali_pass find_type(MPI_Datatype mpi, struct named *type)
     return other_type(mpi);
 }
 
-static int takes(enum sort sort, peal_op op)
+static int takes(const struct named *type, peal_op op)
 {
     int logical = op == PEAL_LAND || op == PEAL_LOR || op == PEAL_LXOR;
-    int bitwise = op == PEAL_BAND || op == PEAL_BOR || op == PEAL_BXOR;
-    switch (sort) {
-    case BYTE:
-        return bitwise;
-    case BOOL:
-        return logical;
-    case REAL:
-        return !logical && !bitwise;
-    case INTEGER:
-        return !logical;
-    default:
-        return 1;
-    }
+    return peal_op_takes(op, type->type) && !(logical && type->sort == INTEGER);
 }
 
 enum peali_pass peali_handles_find(MPI_Datatype mpi_type, MPI_Op mpi_op, peal_type *type, peal_op *op)
@@ -151,5 +193,5 @@ enum peali_pass peali_handles_find(MPI_Datatype mpi_type, MPI_Op mpi_op, peal_ty
     if (why != PEALI_TAKE)
         return why;
     *type = found.type;
-    return takes(found.sort, *op) && peal_op_takes(*op, *type) ? PEALI_TAKE : PEALI_PASS_OP_TYPE;
+    return takes(&found, *op) ? PEALI_TAKE : PEALI_PASS_OP_TYPE;
 }

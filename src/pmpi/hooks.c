@@ -1,69 +1,92 @@
 /*
- * The collectives of MPI that Peal stands in front of.
+ * The collectives of MPI that Peal stands in front of: the blocking ones with counts of int. Nonblocking and persistent calls, and
+ * those that end in _c, are MPI's.
  *
  * Open MPI's Fortran bindings call PMPI_X with MPI_IN_PLACE already translated, C programs call MPI_X: both are exported, and
- * MPI's own PMPI_X, found behind this library, is what a call is passed on to. So every call is met exactly once.
+ * MPI's own PMPI_X, found behind this library, is what a call is passed on to. MPICH's Fortran bindings call MPI_X in C: it alone is
+ * exported there. So every call is met exactly once.
  *
- * Whether a call is taken follows from its op, type, count and communicator alone, which MPI requires to be equal on all ranks:
- * a buffer must never decide. What Peal does not take goes on to MPI untouched, wrong arguments too, so that MPI raises its own
- * error.
+ * Whether a call is taken follows from what MPI requires to be equal on all ranks, and from nothing else; a buffer must never
+ * decide. Reductions: "the routine is called by all group members using the same arguments for count, datatype, op, root and comm",
+ * and the counts of a reduce-scatter are equal everywhere (MPI 4.1, sections 6.9.1, 6.10). Broadcast and allgather: only the type
+ * signature is, not the type nor the count (sections 6.4, 6.7), so all that decides is the bytes that travel (bytes.h).
+ *
+ * What Peal does not take goes on to MPI untouched, wrong arguments too, so that MPI raises its own error.
  */
-#include <dlfcn.h>
+#include <limits.h>
 #include <mpi.h>
+#include <string.h>
 
 #include <peal/peal.h>
 
 #include "pmpi/attach.h"
+#include "pmpi/behind.h"
+#include "pmpi/bytes.h"
 #include "pmpi/handles.h"
 #include "pmpi/tally.h"
 
 /* A call as far as it decides, and what comes of it. */
 struct ask {
     peal_kind kind;
-    long long count;
+    long long count;   /* of elements; of bytes where they only move */
+    const int *counts; /* of MPI_Reduce_scatter: one for each rank; else NULL */
     MPI_Datatype mpi_type;
     MPI_Op mpi_op;
+    int root;
     MPI_Comm mpi_comm;
 
     peal_type type;
     peal_op op;
-    peal_comm *comm;
+    peali_attach *state;
     int error; /* of MPI: the call is Peal's, but it cannot be done */
+    bool told; /* the program's handler has heard of it */
 };
 
-static struct {
-    int (*allreduce)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
-} mpi; /* written before main */
-
-/* Behind this library, or, where the program names MPI before it, the first there is. */
-static void *behind(const char *name)
+/* One count for all ranks is what peal_reduce_scatter takes. */
+static enum peali_pass see_counts(struct ask *a)
 {
-    void *f = dlsym(RTLD_NEXT, name);
-    return f ? f : dlsym(RTLD_DEFAULT, name);
+    int n;
+    if (PMPI_Comm_size(a->mpi_comm, &n) != MPI_SUCCESS)
+        return PEALI_PASS_HANDLE;
+    a->count = a->counts[0];
+    for (int r = 1; r < n; r++)
+        if (a->counts[r] != a->counts[0])
+            return PEALI_PASS_UNEQUAL;
+    return PEALI_TAKE;
 }
 
-__attribute__((constructor)) static void find_mpi(void)
+static enum peali_pass see_reduction(struct ask *a)
 {
-    *(void **)&mpi.allreduce = behind("PMPI_Allreduce");
+    enum peali_pass why = a->counts ? see_counts(a) : PEALI_TAKE;
+    if (why != PEALI_TAKE)
+        return why;
+    return a->count <= 0 ? PEALI_PASS_COUNT : peali_handles_find(a->mpi_type, a->mpi_op, &a->type, &a->op);
+}
+
+/* MPI_Pack counts bytes in int, and any rank might need it. */
+static enum peali_pass see_bytes(struct ask *a)
+{
+    if (a->mpi_type == MPI_DATATYPE_NULL)
+        return PEALI_PASS_HANDLE;
+    if (a->count > 0)
+        a->count = peali_bytes_of((int)a->count, a->mpi_type);
+    return a->count <= 0 ? PEALI_PASS_COUNT : a->count > INT_MAX ? PEALI_PASS_LARGE : PEALI_TAKE;
 }
 
 static enum peali_pass why_not(struct ask *a)
 {
-    peali_attach *state = NULL;
     if (!peali_attach_open())
         return PEALI_PASS_MPI;
     if (a->mpi_comm == MPI_COMM_NULL)
         return PEALI_PASS_HANDLE;
-    if (a->count <= 0)
-        return PEALI_PASS_COUNT;
-    enum peali_pass why = peali_handles_find(a->mpi_type, a->mpi_op, &a->type, &a->op);
+    bool moves = a->kind == PEAL_BROADCAST || a->kind == PEAL_ALLGATHER;
+    enum peali_pass why = moves ? see_bytes(a) : see_reduction(a);
     if (why != PEALI_TAKE)
         return why;
-    a->error = peali_attach_get(a->mpi_comm, &state);
-    if (a->error != MPI_SUCCESS)
-        return PEALI_TAKE;
-    a->comm = state->comm;
-    return state->pass;
+    a->error = peali_attach_get(a->mpi_comm, &a->state);
+    if (a->error != MPI_SUCCESS || a->state->pass != PEALI_TAKE)
+        return a->error != MPI_SUCCESS ? PEALI_TAKE : a->state->pass;
+    return a->root < 0 || a->root >= peal_comm_size(a->state->comm) ? PEALI_PASS_ROOT : PEALI_TAKE;
 }
 
 static bool take(struct ask *a)
@@ -79,7 +102,7 @@ static bool take(struct ask *a)
 /* The other ranks are in the call: an error goes to the program's handler, never back to MPI. */
 static int finish(const struct ask *a)
 {
-    if (a->error != MPI_SUCCESS)
+    if (a->error != MPI_SUCCESS && !a->told)
         PMPI_Comm_call_errhandler(a->mpi_comm, a->error);
     return a->error;
 }
@@ -98,26 +121,196 @@ static int error_of(peal_status status)
     }
 }
 
-static int allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+static int run_allreduce(const struct ask *a, const void *send, void *recv)
 {
-    struct ask a = {.kind = PEAL_ALLREDUCE, .count = count, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
-    if (!take(&a))
-        return mpi.allreduce(send, recv, count, type, op, comm);
+    if (recv == MPI_IN_PLACE)
+        return MPI_ERR_BUFFER;
     if (send == MPI_IN_PLACE)
         send = recv;
-    if (recv == MPI_IN_PLACE)
-        a.error = MPI_ERR_BUFFER;
-    if (a.error == MPI_SUCCESS)
-        a.error = error_of(peal_allreduce(send, recv, (size_t)count, a.type, a.op, a.comm, NULL));
-    return finish(&a);
+    return error_of(peal_allreduce(send, recv, (size_t)a->count, a->type, a->op, a->state->comm, NULL));
 }
 
 PEAL_PUBLIC int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-    return allreduce(send, recv, count, type, op, comm);
+    struct ask a = {.kind = PEAL_ALLREDUCE, .count = count, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
+    if (!take(&a))
+        return peali_behind.allreduce(send, recv, count, type, op, comm);
+    if (a.error == MPI_SUCCESS)
+        a.error = run_allreduce(&a, send, recv);
+    return finish(&a);
 }
 
-PEAL_PUBLIC int PMPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+/* In place at the root alone; the others' RECV is not theirs to look at. */
+static int run_reduce(const struct ask *a, const void *send, void *recv)
 {
-    return allreduce(send, recv, count, type, op, comm);
+    bool at_root = peal_comm_rank(a->state->comm) == a->root;
+    if ((send == MPI_IN_PLACE && !at_root) || (recv == MPI_IN_PLACE && at_root))
+        return MPI_ERR_BUFFER;
+    if (send == MPI_IN_PLACE)
+        send = recv;
+    if (!at_root)
+        recv = NULL;
+    return error_of(peal_reduce(send, recv, (size_t)a->count, a->type, a->op, a->root, a->state->comm, NULL));
 }
+
+PEAL_PUBLIC int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_REDUCE, .count = count, .mpi_type = type, .mpi_op = op, .root = root, .mpi_comm = comm};
+    if (!take(&a))
+        return peali_behind.reduce(send, recv, count, type, op, root, comm);
+    if (a.error == MPI_SUCCESS)
+        a.error = run_reduce(&a, send, recv);
+    return finish(&a);
+}
+
+/*
+ * MPI's in place leaves the result at the front of the input, Peal's in this rank's part of it: so there it passes through scratch
+ * memory, and the rest of the input stays what it was.
+ */
+static int run_reduce_scatter(const struct ask *a, const void *send, void *recv)
+{
+    size_t count = (size_t)a->count, bytes = count * peal_type_bytes(a->type);
+    if (recv == MPI_IN_PLACE)
+        return MPI_ERR_BUFFER;
+    if (send != MPI_IN_PLACE)
+        return error_of(peal_reduce_scatter(send, recv, count, a->type, a->op, a->state->comm, NULL));
+    void *room = peali_attach_room(a->state, bytes);
+    if (!room)
+        return MPI_ERR_NO_MEM;
+    peal_status status = peal_reduce_scatter(recv, room, count, a->type, a->op, a->state->comm, NULL);
+    if (status == PEAL_OK)
+        memcpy(recv, room, bytes);
+    peali_attach_room_end(a->state);
+    return error_of(status);
+}
+
+PEAL_PUBLIC int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_REDUCE_SCATTER, .count = count, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
+    if (!take(&a))
+        return peali_behind.reduce_scatter_block(send, recv, count, type, op, comm);
+    if (a.error == MPI_SUCCESS)
+        a.error = run_reduce_scatter(&a, send, recv);
+    return finish(&a);
+}
+
+PEAL_PUBLIC int MPI_Reduce_scatter(const void *send, void *recv, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_REDUCE_SCATTER, .counts = counts, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
+    if (!take(&a))
+        return peali_behind.reduce_scatter(send, recv, counts, type, op, comm);
+    if (a.error == MPI_SUCCESS)
+        a.error = run_reduce_scatter(&a, send, recv);
+    return finish(&a);
+}
+
+/* Packs, and unpacks, where there was no error yet. MPI itself tells the program's handler of one here. */
+static void pack(struct ask *a, const peali_elements *at, void *packed)
+{
+    if (a->error != MPI_SUCCESS)
+        return;
+    a->error = peali_bytes_pack(at, packed, (size_t)a->count);
+    a->told = a->error != MPI_SUCCESS;
+}
+
+static void unpack(struct ask *a, const peali_elements *at, void *packed)
+{
+    if (a->error != MPI_SUCCESS)
+        return;
+    a->error = peali_bytes_unpack(at, packed, (size_t)a->count);
+    a->told = a->error != MPI_SUCCESS;
+}
+
+/* Where BYTES of what is at AT travel from or to: AT itself, if its type is PLAIN; NULL and an error where there is no such place. */
+static char *place(struct ask *a, const peali_elements *at, bool plain, size_t bytes)
+{
+    char *to = plain ? at->buf : peali_attach_room(a->state, bytes);
+    bool wrong = at->buf == MPI_IN_PLACE || (plain && !to);
+    a->error = wrong ? MPI_ERR_BUFFER : !to ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    return wrong ? NULL : to;
+}
+
+static void run_bcast(struct ask *a, const peali_elements *data)
+{
+    bool plain = peali_bytes_plain(data->type), at_root = peal_comm_rank(a->state->comm) == a->root;
+    void *at = place(a, data, plain, (size_t)a->count);
+    if (!plain && at_root)
+        pack(a, data, at);
+    if (a->error == MPI_SUCCESS)
+        a->error = error_of(peal_broadcast(at, (size_t)a->count, PEAL_UINT8, a->root, a->state->comm, NULL));
+    if (!plain && !at_root)
+        unpack(a, data, at);
+    peali_attach_room_end(a->state);
+}
+
+PEAL_PUBLIC int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_BROADCAST, .count = count, .mpi_type = type, .root = root, .mpi_comm = comm};
+    if (!take(&a))
+        return peali_behind.bcast(buf, count, type, root, comm);
+    if (a.error == MPI_SUCCESS)
+        run_bcast(&a, &(peali_elements){buf, count, type, comm});
+    return finish(&a);
+}
+
+/* The elements of rank R in the buffer ALL of an allgather. */
+static peali_elements part(const peali_elements *all, int r)
+{
+    MPI_Aint first, extent;
+    PMPI_Type_get_extent(all->type, &first, &extent);
+    return (peali_elements){(char *)all->buf + (MPI_Aint)r * all->count * extent, all->count, all->type, all->comm};
+}
+
+static void unpack_all(struct ask *a, const peali_elements *all, char *packed)
+{
+    for (int r = 0; r < peal_comm_size(a->state->comm); r++) {
+        peali_elements of_one = part(all, r);
+        unpack(a, &of_one, packed + (size_t)r * (size_t)a->count);
+    }
+}
+
+/* What must be packed is packed into its place in the result, from where it travels as in place. */
+static void run_allgather(struct ask *a, const peali_elements *give, const peali_elements *all)
+{
+    peal_comm *comm = a->state->comm;
+    bool plain = peali_bytes_plain(all->type);
+    size_t bytes = (size_t)a->count;
+    char *to = place(a, all, plain, bytes * (size_t)peal_comm_size(comm));
+    if (a->error != MPI_SUCCESS)
+        return;
+    peali_elements mine = give->buf == MPI_IN_PLACE ? part(all, peal_comm_rank(comm)) : *give;
+    void *from = mine.buf;
+    if (mine.type == MPI_DATATYPE_NULL || peali_bytes_of(mine.count, mine.type) != a->count) {
+        a->error = mine.type == MPI_DATATYPE_NULL ? MPI_ERR_TYPE : MPI_ERR_COUNT;
+    } else if (!peali_bytes_plain(mine.type)) {
+        from = to + (size_t)peal_comm_rank(comm) * bytes;
+        pack(a, &mine, from);
+    }
+    if (a->error == MPI_SUCCESS)
+        a->error = error_of(peal_allgather(from, to, bytes, PEAL_UINT8, comm, NULL));
+    if (!plain)
+        unpack_all(a, all, to);
+    peali_attach_room_end(a->state);
+}
+
+PEAL_PUBLIC int MPI_Allgather(const void *send, int sendcount, MPI_Datatype sendtype, void *recv, int recvcount,
+                              MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_ALLGATHER, .count = recvcount, .mpi_type = recvtype, .mpi_comm = comm};
+    if (!take(&a))
+        return peali_behind.allgather(send, sendcount, sendtype, recv, recvcount, recvtype, comm);
+    if (a.error == MPI_SUCCESS)
+        run_allgather(&a, &(peali_elements){(void *)send, sendcount, sendtype, comm},
+                      &(peali_elements){recv, recvcount, recvtype, comm});
+    return finish(&a);
+}
+
+#ifdef OPEN_MPI
+#define SAME(name) __attribute__((visibility("default"), alias(name)))
+SAME("MPI_Allreduce") __typeof__(MPI_Allreduce) PMPI_Allreduce;
+SAME("MPI_Reduce") __typeof__(MPI_Reduce) PMPI_Reduce;
+SAME("MPI_Reduce_scatter_block") __typeof__(MPI_Reduce_scatter_block) PMPI_Reduce_scatter_block;
+SAME("MPI_Reduce_scatter") __typeof__(MPI_Reduce_scatter) PMPI_Reduce_scatter;
+SAME("MPI_Bcast") __typeof__(MPI_Bcast) PMPI_Bcast;
+SAME("MPI_Allgather") __typeof__(MPI_Allgather) PMPI_Allgather;
+#endif

@@ -38,6 +38,9 @@ static const char *const reason[PEALI_PASS_COUNT_OF] = {
     [PEALI_PASS_INTER] = "intercommunicator",
     [PEALI_PASS_ALONE] = "one rank",
     [PEALI_PASS_SHADOW] = "no communicator left",
+    [PEALI_PASS_ROOT] = "root is no rank",
+    [PEALI_PASS_UNEQUAL] = "counts not all equal",
+    [PEALI_PASS_LARGE] = "over 2 GiB that may need packing",
 };
 
 void peali_tally_pass(peal_kind kind, enum peali_pass why)

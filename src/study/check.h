@@ -58,7 +58,10 @@ typedef struct peali_check_options {
  */
 int64_t peali_check_all(FILE *out, const peali_check_options *options);
 
-/* For the sweeps: is ALGO asked for; are FOUND enough for one algorithm, or OUT is told; the last line and what to return (-1: wrong). */
+/*
+ * For the sweeps: is ALGO asked for; are FOUND enough for one algorithm, or OUT is told; the last line and what to return (-1:
+ * wrong).
+ */
 bool peali_check_wanted(const peali_check_options *options, const peal_algo *algo);
 bool peali_check_enough(FILE *out, const peali_check_options *options, int64_t found);
 int64_t peali_check_total(FILE *out, const peali_check_options *options, int64_t found, const char *what);

@@ -20,7 +20,7 @@ typedef struct peali_checking {
     int32_t *match; /* of each send and receive: the number of the other; -1 for local operations */
     int32_t *piece; /* of each block that begins a range, and of block B: its piece */
     int32_t *cut;   /* of each piece, and one past them: its first block */
-    peali_value *final; /* of each rank and piece, where not NULL: receives what OUT ends with; sums are then not compared */
+    peali_value *final; /* of each rank and piece, where not NULL: receives what OUT ends with, which is then not judged */
 } peali_checking;
 
 /* Ranges of blocks that rank R may use of a buffer. */

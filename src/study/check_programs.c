@@ -52,8 +52,8 @@ void peali_proving_words(const peali_proving *p, int rank, int no, char *text, s
     if (i->kind == PEALI_I_ENTER || i->kind == PEALI_I_EXIT)
         snprintf(text, size, "%s%s", i->kind == PEALI_I_ENTER ? "enter" : "exit", from);
     else if (peali_proving_async(i))
-        snprintf(text, size, "%s%s%s, %s, rank %d, lane %d", i->kind == PEALI_I_SEND ? "send" : "recv", from, to, blocks, (int)i->peer,
-                 i->lane);
+        snprintf(text, size, "%s%s%s, %s, rank %d, lane %d", i->kind == PEALI_I_SEND ? "send" : "recv", from, to, blocks,
+                 (int)i->peer, i->lane);
     else if (i->nsrc == 0)
         snprintf(text, size, "wait");
     else

@@ -1,7 +1,7 @@
 /*
- * Proofs about programs: what lowering made of the schedules of all ranks, in every node at once, gives the values of the schedules,
- * comes to an end, and leaves no two accesses unordered, in one slice, between slices and between calls. LOWERING, "What the verifier
- * of programs checks", has the ten things that are proved.
+ * Proofs about programs: what lowering made of the schedules of all ranks, in every node at once, gives the values of the
+ * schedules, comes to an end, and leaves no two accesses unordered, in one slice, between slices and between calls. LOWERING,
+ * "What the verifier of programs checks", has the ten things that are proved.
  *
  * Ranks of one node are within reach of each other; between nodes there are messages. A proof holds for every size, type, number of
  * slices and window, for IN and OUT apart, aliased on any of the ranks, and (pull) staged on any of them.
@@ -23,9 +23,10 @@ typedef struct peali_programs_report {
 } peali_programs_report;
 
 /*
- * Builds and runs the schedules of ALGO for PROBLEM, which both outlive *OUT. It is freed with peali_truth_free.
+ * Builds and runs the schedules of ALGO for PROBLEM, which both outlive *OUT. It is freed with peali_truth_free. Whether what they
+ * compute is what the collective should is for peali_check to say.
  *
- * Returns: PEAL_OK; PEAL_ERR_INVALID the schedules are wrong, and REPORT says how; PEAL_ERR_MEMORY.
+ * Returns: PEAL_OK; PEAL_ERR_INVALID the schedules do not run, and REPORT says why; PEAL_ERR_MEMORY.
  * Threads: any.
  */
 PEAL_MUST_CHECK peal_status peali_truth_make(const peal_algo *algo, const peal_problem *problem, peali_programs_report *report,

@@ -1,11 +1,12 @@
 /*
- * The invariant of programs whose peers are lowered apart: what is outgoing (a send, the post of a receive) waits for no event from out
- * of reach (an arrival, in pull also the end of a send) for which it would not wait if the ranks within reach ran their schedules in
- * list order. Then nothing that fusing delays can close a cycle through ranks that this domain knows nothing of. Source: LOWERING, "Out
- * of reach".
+ * The invariant of programs whose peers are lowered apart: what is outgoing (a send, the post of a receive) waits for no event
+ * from out of reach (an arrival, in pull also the end of a send) for which it would not wait if the ranks within reach ran their
+ * schedules in list order. Then nothing that fusing delays can close a cycle through ranks that this domain knows nothing of.
+ * Source: LOWERING, "Out of reach".
  *
- * In list order a send goes on at once, a receive waits for its send, and what overwrites a piece that was sent waits for the end of
- * that send; the order of operations was proved to have an edge for each such pair, directly or through others of the same rank.
+ * In list order a send goes on at once, a receive waits for its send, and what overwrites a piece that was sent waits for the end
+ * of that send; the order of operations was proved to have an edge for each such pair, directly or through others of the same
+ * rank.
  */
 #include "study/check_programs_parts.h"
 
@@ -213,8 +214,7 @@ peal_status peali_programs_events(peali_proving *p)
     for (int first = 0, end; first < p->n && status == PEAL_OK; first = end) {
         for (end = first + 1; end < p->n && p->domain[end] == first;)
             end++;
-        if (end - first > 1 && end - first < p->n)
-            status = prove_domain(p, first, end);
+        status = prove_domain(p, first, end);
     }
     return status;
 }

@@ -134,7 +134,8 @@ static peal_status form_memory(peali_proving *p, int r, int no, peali_loc loc)
         return peali_proving_refute(p, r, no, "has an operand at %d of %d within reach", loc.rank, (int)q->nreach);
     if (loc.buf >= PEAL_BUF_TMP) {
         int slot = loc.buf - PEAL_BUF_TMP;
-        if (slot >= q->nscratch || loc.base < 0 || loc.base > i->first || q->cuts[i->end] - q->cuts[loc.base] > q->slot_blocks[slot])
+        bool right = slot < q->nscratch && loc.base >= 0 && loc.base <= i->first;
+        if (!right || q->cuts[i->end] - q->cuts[loc.base] > q->slot_blocks[slot])
             return peali_proving_refute(p, r, no, "its range is not within scratch buffer %d", slot);
     } else if (loc.buf < 0) {
         int32_t at = q->land_start[loc.rank] - 1 - loc.buf;
@@ -181,8 +182,8 @@ static peal_status form_target(peali_proving *p, int r, int no, peali_loc loc)
         return PEAL_OK;
     int32_t *filler = peali_proving_filler(p, r, loc), at = q->land_start[loc.rank] - 1 - loc.buf;
     if (*filler >= 0)
-        return peali_proving_refute(p, r, no, "fills landing slot %d of rank %d, as instruction %d of rank %d does", -1 - loc.buf, y,
-                                    (int)(*filler - p->base[p->rank[*filler]]), (int)p->rank[*filler]);
+        return peali_proving_refute(p, r, no, "fills landing slot %d of rank %d, as instruction %d of rank %d does", -1 - loc.buf,
+                                    y, (int)(*filler - p->base[p->rank[*filler]]), (int)p->rank[*filler]);
     if (i->first != q->land_first[at] || i->end != q->land_end[at])
         return peali_proving_refute(p, r, no, "does not fill the whole of landing slot %d of rank %d", -1 - loc.buf, y);
     *filler = p->base[r] + no;

@@ -1,6 +1,6 @@
 /*
- * Messages: each rank has those operations of its schedule whose peer is out of reach, per peer and lane in the same order and with the
- * same blocks, so that programs that were lowered apart agree. And each is over before the slice is left.
+ * Messages: each rank has those operations of its schedule whose peer is out of reach, per peer and lane in the same order and
+ * with the same blocks, so that programs that were lowered apart agree. And each is over before the slice is left.
  */
 #include "study/check_programs_parts.h"
 

@@ -231,7 +231,8 @@ static peal_status visit_operand(run *w, int32_t number, peali_loc loc, bool wri
     if (loc.buf < 0)
         return PEAL_OK; /* written once, and read when filled */
     if (y != r && (clock_of(w, number)[loc.rank] == 0 || w->cursor[y] == p->program[y]->ninstrs))
-        return peali_proving_refute(w->p, r, number - p->base[r], "touches memory of rank %d before its enter or after its exit", y);
+        return peali_proving_refute(w->p, r, number - p->base[r], "touches memory of rank %d before its enter or after its exit",
+                                    y);
     if (loc.buf >= PEAL_BUF_TMP)
         at = (peali_span){w->c->npieces + loc.buf - PEAL_BUF_TMP, w->c->npieces + loc.buf - PEAL_BUF_TMP + 1};
     for (int32_t i = at.first; i < at.end && status == PEAL_OK; i++)
@@ -511,7 +512,9 @@ static peal_status results(const run *w, int r)
     return PEAL_OK;
 }
 
-/* Push: a rank knows that another has begun this slice only if its exit comes after that; else it asks for credit where it stores. */
+/*
+ * Push: a rank knows that another has begun this slice only if its exit comes after that; else it asks for credit where it stores.
+ */
 static peal_status closed(const run *w, int r)
 {
     peali_proving *p = w->p;

@@ -9,7 +9,7 @@
 #define PEALI_CHECK_PRIME (((uint64_t)1 << 61) - 1)
 
 typedef struct peali_value {
-    uint64_t set;  /* contributing ranks: bits, or beyond PEALI_CHECK_EXACT the sum of their weights modulo 2^61-1; 0: not written */
+    uint64_t set;  /* contributing ranks: bits, or (beyond PEALI_CHECK_EXACT) the sum of their weights modulo 2^61-1; 0: none */
     uint64_t bits; /* hash of the expression */
 } peali_value;
 

@@ -1,7 +1,8 @@
 /*
- * A deterministic simulation of what the runner does: the lowered programs of all ranks, slices with one cursor each and the oldest
- * that can go on served first, a window, flags between ranks that share memory, and messages over ports as cost.h has them. It finds
- * what closed forms leave out: ports that several peers want at once, copies, sums that were fused, short windows, uneven ranks.
+ * A deterministic simulation of what the runner does: the lowered programs of all ranks, slices with one cursor each and the
+ * oldest that can go on served first, a window, flags between ranks that share memory, and messages over ports as cost.h has them.
+ * It finds what closed forms leave out: ports that several peers want at once, copies, sums that were fused, short windows, uneven
+ * ranks.
  *
  * A port serves messages in the order in which they come to it. What waits for a receiver's port does not hold up its sender's.
  */

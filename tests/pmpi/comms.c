@@ -4,7 +4,7 @@
  */
 #include "pmpi.h"
 
-enum { ROUNDS = 500, ALIVE = 40 };
+enum { ROUNDS = 500, ALIVE = 24 }; /* all may have a shadow, on MPICH too */
 
 static int copies, deletions;
 static long calls, alone;

@@ -1,4 +1,4 @@
-! Allreduces from Fortran, in place and not, through one of its three interfaces (MPIF_H, USE_MPI, USE_F08).
+! The collectives from Fortran, in place and not, through one of its three interfaces (MPIF_H, USE_MPI, USE_F08).
 program fortran
 #ifdef USE_F08
   use mpi_f08
@@ -17,6 +17,7 @@ program fortran
 #endif
   integer, parameter :: n = 1000
   integer :: rank, nranks, ierr, i, ranks, isum(n), iin(n)
+  integer, allocatable :: all_in(:), part(:), counts(:)
   double precision :: din(n), dsum(n)
   real(8) :: r8(n)
   real :: rmax
@@ -50,11 +51,61 @@ program fortran
   call MPI_Allreduce(lin, lany, 1, MPI_LOGICAL, MPI_LOR, comm, ierr)
   call check(lany, 'logical')
 
-  if (rank == 0) print '(a)', 'expect taken 5', 'expect passed on type not supported 1'
+  call others()
+
+  if (rank == 0) print '(a)', 'expect taken 15', 'expect passed on type not supported 1'
   call MPI_Comm_free(comm, ierr)
   call MPI_Finalize(ierr)
 
 contains
+
+  ! Rank r's element j is (r + 1) * j.
+  subroutine others()
+    integer :: r, j
+    allocate (all_in(n * nranks), part(n * nranks), counts(nranks))
+    counts = n
+    all_in = (/(((r + 1) * j, j = 1, n), r = 0, nranks - 1)/)
+
+    part = 0
+    call MPI_Allgather(iin, n, MPI_INTEGER, part, n, MPI_INTEGER, comm, ierr)
+    call check(all(part == all_in), 'allgather')
+    part = 0
+    part(rank * n + 1:rank * n + n) = iin
+    call MPI_Allgather(MPI_IN_PLACE, 0, MPI_INTEGER, part, n, MPI_INTEGER, comm, ierr)
+    call check(all(part == all_in), 'allgather in place')
+
+    isum = 0
+    call MPI_Reduce_scatter_block(all_in, isum, n, MPI_INTEGER, MPI_SUM, comm, ierr)
+    call check(all(isum == nranks * all_in(rank * n + 1:rank * n + n)), 'reduce-scatter block')
+    part = all_in
+    call MPI_Reduce_scatter_block(MPI_IN_PLACE, part, n, MPI_INTEGER, MPI_SUM, comm, ierr)
+    call check(all(part(1:n) == nranks * all_in(rank * n + 1:rank * n + n)), 'reduce-scatter block in place')
+    isum = 0
+    call MPI_Reduce_scatter(all_in, isum, counts, MPI_INTEGER, MPI_MAX, comm, ierr)
+    call check(all(isum == all_in(rank * n + 1:rank * n + n)), 'reduce-scatter')
+    part = all_in
+    call MPI_Reduce_scatter(MPI_IN_PLACE, part, counts, MPI_INTEGER, MPI_MAX, comm, ierr)
+    call check(all(part(1:n) == all_in(rank * n + 1:rank * n + n)), 'reduce-scatter in place')
+
+    isum = 0
+    if (rank == 1) isum = iin
+    call MPI_Bcast(isum, n, MPI_INTEGER, 1, comm, ierr)
+    call check(all(isum == (/(2 * j, j = 1, n)/)), 'broadcast')
+    lany = rank == 1
+    call MPI_Bcast(lany, 1, MPI_LOGICAL, 1, comm, ierr)
+    call check(lany, 'broadcast of a logical')
+
+    isum = 0
+    call MPI_Reduce(iin, isum, n, MPI_INTEGER, MPI_SUM, 1, comm, ierr)
+    call check(rank /= 1 .or. all(isum == (/(ranks * j, j = 1, n)/)), 'reduce')
+    isum = iin
+    if (rank == 1) then
+      call MPI_Reduce(MPI_IN_PLACE, isum, n, MPI_INTEGER, MPI_SUM, 1, comm, ierr)
+    else
+      call MPI_Reduce(iin, isum, n, MPI_INTEGER, MPI_SUM, 1, comm, ierr)
+    end if
+    call check(rank /= 1 .or. all(isum == (/(ranks * j, j = 1, n)/)), 'reduce in place')
+  end subroutine
 
   subroutine check(so, what)
     logical, intent(in) :: so

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Runs an MPI program with libraries in front of it, and compares the calls that it expects to be taken and passed on with
-# the table that Peal prints: run.sh NRANKS PML LIBRARIES [VARIABLE=VALUE...] PROGRAM [ARGUMENT...]
-# LIBRARIES is a colon list, or - for none. PML is ob1, ucx or none (no mpirun). TEST_RC: the exit status that is right;
-# TEST_WORDS: what must be said.
+# the table that Peal prints: run.sh NRANKS WAY LIBRARIES [VARIABLE=VALUE...] PROGRAM [ARGUMENT...]
+# LIBRARIES is a colon list, or - for none. WAY is ob1 or ucx (Open MPI's two transports), mpich, or none (no mpirun). TEST_RC: the
+# exit status that is right; TEST_WORDS: what must be said; TEST_MPIEXEC: that of MPICH.
 set -u
-nranks=$1 pml=$2 libraries=$3
+nranks=$1 way=$2 libraries=$3
 shift 3
 
-if [ "$pml" = ucx ] && ! ompi_info --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
+if [ "$way" = ucx ] && ! ompi_info --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
     echo "skipped: this Open MPI has no pml ucx"
     exit 77
 fi
@@ -17,16 +17,18 @@ trap 'rm -rf "$dir"' EXIT
 export PEAL_LOG="${PEAL_LOG:-info}" PEAL_LOG_FILE="$dir/log.%r"
 [ "$libraries" = - ] || set -- "LD_PRELOAD=$libraries" "$@"
 set -- env "$@"
-case $pml in
+any_device="--mca pml_ucx_tls any --mca pml_ucx_devices any" # without a fast network too
+case $way in
 none) ;;
-ucx) set -- --mca pml_ucx_tls any --mca pml_ucx_devices any -n "$nranks" "$@" ;; # without a fast network too
-*) set -- -n "$nranks" "$@" ;;
+mpich) set -- "${TEST_MPIEXEC:-mpiexec.mpich}" -n "$nranks" "$@" ;;
+# shellcheck disable=SC2086
+*) set -- mpirun --allow-run-as-root --oversubscribe --mca pml "$way" $any_device -n "$nranks" "$@" ;;
 esac
-[ "$pml" = none ] || set -- mpirun --allow-run-as-root --oversubscribe --mca pml "$pml" "$@"
 timeout -k 5 "${TEST_SECONDS:-60}" "$@" >"$dir/out" 2>&1
 rc=$?
 cat "$dir/out"
 cat "$dir"/log.* 2>/dev/null
+[ $rc -ne 77 ] || exit 77
 if [ $rc -ne "${TEST_RC:-0}" ]; then
     echo "FAILED: exit status $rc"
     exit 1

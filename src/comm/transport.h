@@ -1,0 +1,16 @@
+/* Which transport a communicator has: a pure function of PEAL_NET and its layout. */
+#ifndef PEALI_TRANSPORT_H
+#define PEALI_TRANSPORT_H
+
+#include "comm/comm.h"
+
+/*
+ * Puts the transport that LAYOUT or PEAL_NET asks for over *NET, the one that the communicator was started over; by default that is
+ * the one. *NET is always what the caller owns. PEAL_OK; PEAL_ERR_CONFIG it cannot be had here; PEAL_ERR_MEMORY. Threads: any.
+ */
+PEAL_MUST_CHECK peal_status peali_transport_open(const peali_layout *layout, peali_net **net);
+
+/* Lets NET learn the cards of all ranks, the longest of which has MOST bytes. All ranks return alike. Collective: yes. */
+PEAL_MUST_CHECK peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most);
+
+#endif

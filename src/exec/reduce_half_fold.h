@@ -1,0 +1,70 @@
+/*
+ * The loops of a 16-bit floating-point type: a template, included once for each with
+ *   OF(x)  the name x made this type's own: OF(unpack) and OF(pack),
+ *   TARGET instructions beyond those that the file is compiled for, or nothing.
+ * As reduce_fold.h, but for partial results, which stay float: the two vectors of one of 16-bit elements lie beside each other.
+ */
+
+TARGET static INLINE void OF(vector)(peal_op op, const struct step *s, int k, bool first, bool last, size_t at)
+{
+    floats x[2], y[2];
+    halves h;
+    for (int i = 0; i < k; i++) {
+        floats *to = i == 0 ? x : y;
+        if (i == 0 && !first)
+            memcpy(x, (const float *)s->in[0] + at, sizeof x);
+        else {
+            memcpy(&h, (const uint16_t *)s->in[i] + at, sizeof h);
+            OF(unpack)(h, to);
+        }
+        for (int part = 0; i > 0 && part < 2; part++)
+            x[part] = apply_floats(op, x[part], y[part]);
+    }
+    if (!last) {
+        memcpy((float *)s->out + at, x, sizeof x);
+        return;
+    }
+    h = OF(pack)(x);
+    memcpy((uint16_t *)s->out + at, &h, sizeof h);
+    if (k == 2 && s->also)
+        memcpy((uint16_t *)s->also + at, &h, sizeof h);
+}
+
+/* What is left at the end is made up to a vector. Partial results have room for it, since a block holds whole vectors. */
+TARGET static INLINE void OF(loop)(peal_op op, const struct step *s, int k, bool first, bool last)
+{
+    const struct step step = *s; /* in registers: no store can change it */
+    size_t at = 0;
+    for (; at + HALVES <= step.count; at += HALVES)
+        OF(vector)(op, &step, k, first, last, at);
+    size_t left_bytes = (s->count - at) * sizeof(uint16_t);
+    if (left_bytes == 0)
+        return;
+    uint16_t in[GROUP][HALVES] = {{0}}, out[HALVES];
+    struct step rest = {.out = last ? (void *)out : (float *)s->out + at};
+    for (int i = 0; i < k; i++)
+        if (i == 0 && !first)
+            rest.in[0] = (const float *)s->in[0] + at;
+        else
+            rest.in[i] = memcpy(in[i], (const uint16_t *)s->in[i] + at, left_bytes);
+    OF(vector)(op, &rest, k, first, last, 0);
+    if (last)
+        memcpy((uint16_t *)s->out + at, out, left_bytes);
+    if (last && k == 2 && s->also)
+        memcpy((uint16_t *)s->also + at, out, left_bytes);
+}
+
+TARGET static INLINE void OF(fold)(peal_op op, const struct step *s)
+{
+    if (!s->last)
+        s->first ? OF(loop)(op, s, GROUP, true, false) : OF(loop)(op, s, GROUP, false, false);
+    else if (s->k == 2)
+        s->first ? OF(loop)(op, s, 2, true, true) : OF(loop)(op, s, 2, false, true);
+    else if (s->k == 3)
+        s->first ? OF(loop)(op, s, 3, true, true) : OF(loop)(op, s, 3, false, true);
+    else
+        s->first ? OF(loop)(op, s, 4, true, true) : OF(loop)(op, s, 4, false, true);
+}
+
+#undef OF
+#undef TARGET

@@ -1,0 +1,92 @@
+/*
+ * A runner from inside: the state that making room, computing, messages, the loop and waiting share.
+ */
+#ifndef PEALI_RUNNER_H
+#define PEALI_RUNNER_H
+
+#include "base/arena.h"
+#include "exec/parley.h"
+#include "exec/run.h"
+
+enum {
+    PEALI_RUN_EAGER = 1024, /* up to here a signature and its data are one message: copying them costs less than a second one */
+    PEALI_RUN_BOUNCE = sizeof(peali_signature) + PEALI_RUN_EAGER,
+};
+
+typedef struct peali_cursor {
+    int32_t slice; /* number within the call; K or more: none left */
+    int32_t pc;
+    bool *over;    /* per request: its message is over */
+    peali_net_req *reqs;
+} peali_cursor;
+
+struct peali_runner {
+    peali_net *net;
+    bool crowded, staged;
+    int32_t me, nreach;
+    const int32_t *ranks; /* within reach, in the communicator */
+    peali_public **shown, *mine;
+    int64_t *known; /* push: slices that each rank within reach is known to have left */
+    peal_status failed;
+    int aborted; /* relaxed: a flag that says stop, and orders nothing */
+    const peali_plan *plan;
+    const unsigned char *in;
+    unsigned char *out;
+    peali_signature signature, theirs; /* theirs: of rank dissenter, if that is not -1 */
+    int dissenter;
+    peali_parley *parley;
+    peali_word word; /* of this rank, in this call */
+    peal_status verdict;    /* the call failed, and its ranks still tell each other why */
+    int64_t verdict_ns;     /* since when */
+    bool patient;
+    int64_t parley_ns;
+    unsigned idle;          /* passes without progress */
+    int64_t idle_ns;        /* since when; 0: not idle */
+    int64_t waited_ns;      /* for how long, when the clock was last looked at */
+    int64_t complained_ns;  /* when this rank last spoke of absent ones */
+    uint64_t base; /* slices of all calls before this one */
+    int32_t left;  /* slices that have not left this rank */
+    bool moved;    /* something went on in the last step */
+    peali_cursor *cursors;
+    int32_t ncursors, nreqs, noperands; /* for how much there is room */
+    size_t scratch_bytes, staging_bytes;
+    bool *over;
+    peali_net_req *reqs;
+    bool *lead_over, *lead_seen; /* per lead: its signature is over; and was found right */
+    peali_net_req *lead_reqs;
+    unsigned char *bounce; /* per lead: a signature, and behind it the data of a small message */
+    int32_t nleads;
+    unsigned char *scratch, *staging;
+    void **dst;
+    const void **src;
+};
+
+static inline uint64_t peali_run_slice(const peali_runner *r, const peali_cursor *c)
+{
+    return r->base + (uint64_t)c->slice;
+}
+
+static inline int32_t peali_run_first_req(const peali_plan *plan, int32_t instr)
+{
+    return plan->first_req ? plan->first_req[instr] : instr;
+}
+
+/* Compute: where span UNIT of operand LOC lies, its bytes, the instruction itself, and staging. */
+unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc, int32_t unit);
+size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit);
+void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i);
+void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill);
+
+/* Push: the flag beside landing slot LOC. */
+uint64_t *peali_run_landing_flag(const peali_runner *r, const peali_cursor *c, peali_loc loc);
+
+/* Messages: starts that of the instruction at C; tells whether that of instruction NO is over; forgets all under way. */
+peal_status peali_run_message(peali_runner *r, peali_cursor *c, const peali_instr *i);
+peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no);
+void peali_run_cancel(peali_runner *r);
+
+/* The loop: the cursor of the oldest slice in flight; and as many instructions as can go on. PEAL_OK: all slices have left. */
+int32_t peali_run_oldest(const peali_runner *r);
+peal_status peali_run_advance(peali_runner *r);
+
+#endif

@@ -1,0 +1,31 @@
+/* Signatures are compared field by field and sent as they lie in memory; they have no padding. */
+#include "exec/signature.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static_assert(sizeof(peali_signature) == 24, "no padding");
+
+peali_signature peali_signature_of(const peali_job *job, uint64_t sequence)
+{
+    peali_signature s = {sequence, job->count, job->root, (uint8_t)job->algo->kind, (uint8_t)job->type, (uint8_t)job->op,
+                         PEALI_SIGNATURE_MAGIC};
+    return s;
+}
+
+int peali_signature_equal(const peali_signature *a, const peali_signature *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+const char *peali_signature_words(const peali_signature *s, char *buf)
+{
+    peal_kind kind = (peal_kind)s->kind;
+    int n = snprintf(buf, PEALI_SIGNATURE_TEXT, "%s number %llu: count %llu, type %s", peal_kind_name(kind),
+                     (unsigned long long)s->sequence, (unsigned long long)s->count, peal_type_name((peal_type)s->type));
+    if (kind != PEAL_ALLGATHER && kind != PEAL_BROADCAST)
+        n += snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, ", op %s", peal_op_name((peal_op)s->op));
+    if (kind == PEAL_BROADCAST || kind == PEAL_REDUCE)
+        snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, ", root %d", (int)s->root);
+    return buf;
+}

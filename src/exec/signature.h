@@ -1,0 +1,25 @@
+/*
+ * The signature of a call: what must be equal on all ranks. It travels with the first message between two ranks in a call, whatever
+ * the algorithm; ranks within reach look at each other's.
+ */
+#ifndef PEALI_SIGNATURE_H
+#define PEALI_SIGNATURE_H
+
+#include "exec/plan.h"
+
+typedef struct peali_signature {
+    uint64_t sequence; /* calls on the communicator before this one */
+    uint64_t count;
+    int32_t root;
+    uint8_t kind, type, op, magic;
+} peali_signature;
+
+enum { PEALI_SIGNATURE_MAGIC = 0x9e, PEALI_SIGNATURE_TEXT = 128 };
+
+peali_signature peali_signature_of(const peali_job *job, uint64_t sequence);
+int peali_signature_equal(const peali_signature *a, const peali_signature *b);
+
+/* "allreduce number 7: count 1000, type float, op sum". Returns BUF of PEALI_SIGNATURE_TEXT bytes. */
+const char *peali_signature_words(const peali_signature *s, char *buf);
+
+#endif

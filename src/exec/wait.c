@@ -1,0 +1,193 @@
+/*
+ * Waiting: when to give the core away, when to drive the host library, when to ask the other ranks what they called, and when to give
+ * up. A call that fails lingers until the other ranks could hear of it, so that each of them can say what was wrong.
+ */
+#include "exec/runner.h"
+
+#include <stdio.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+
+enum {
+    SPINS_ALONE = 2000,     /* passes without progress before a core is given away: about 50 us, beyond most waits of a collective */
+    PASSES_A_PROGRESS = 64, /* the host library is driven every so many passes without progress (FACTS, "Progress") */
+    PASSES_A_CLOCK = 256,   /* and the clock looked at; while yielding, in each */
+};
+
+static const int64_t LONG_NS = 10 * 1000000; /* who waited for so long does not feel a nap */
+static const int64_t NAP_NS = 50 * 1000;
+static const int64_t PATIENT_NS = 60 * 1000000000LL;
+static const int64_t DEFAULT_TIMEOUT_NS = 1800 * 1000000000LL;
+
+static void describe_wait(const peali_runner *r, char *what, size_t bytes)
+{
+    const peali_program *p = r->plan->program;
+    const peali_cursor *c = &r->cursors[peali_run_oldest(r)];
+    snprintf(what, bytes, "delivery of its last messages");
+    if (r->left == 0)
+        return;
+    const peali_instr *i = &p->instrs[c->pc];
+    const int32_t *waits = p->waits + i->waits;
+    int32_t k = 0;
+    while (k < i->nwaits && c->over[peali_run_first_req(r->plan, waits[k])])
+        k++;
+    const peali_instr *m = k < i->nwaits ? &p->instrs[waits[k]] : i;
+    if (m != i)
+        snprintf(what, bytes, "%zu bytes %s rank %d on lane %d, slice %d of %d, instruction %d of %d", peali_run_length(r, c, m, 0),
+                 m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, (int)c->slice, (int)r->plan->job.slices,
+                 (int)waits[k], (int)p->ninstrs);
+    else
+        snprintf(what, bytes, "ranks of its host, slice %d of %d, instruction %d of %d", (int)c->slice, (int)r->plan->job.slices,
+                 (int)c->pc, (int)p->ninstrs);
+}
+
+/* Says what the oldest slice waits for: the first message that is not over, ranks within reach, or the flush. */
+static void report(const peali_runner *r, int64_t waited_ns)
+{
+    char what[160], call[PEALI_SIGNATURE_TEXT];
+    describe_wait(r, what, sizeof what);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s (%s) waits since %.1f s for %s",
+              peali_signature_words(&r->signature, call), r->plan->job.algo->name, (double)waited_ns * 1e-9, what);
+}
+
+static void say_quarrel(const peali_runner *r)
+{
+    char one[PEALI_SIGNATURE_TEXT], other[PEALI_SIGNATURE_TEXT];
+    const peali_word *w = &r->word;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
+              "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks", w->one_rank,
+              peali_signature_words(&w->one, one), w->other_rank, peali_signature_words(&w->other, other));
+}
+
+/* Until ranks that just wait have asked, too, and their answers have come. */
+static int64_t answers_ns(const peali_runner *r)
+{
+    return r->parley_ns + r->parley_ns / 2;
+}
+
+/* Silent ranks are named by the lowest rank that is there, once, and again after a minute. */
+static void name_absent(peali_runner *r, int64_t waited_ns, int64_t now_ns)
+{
+    char who[128], call[PEALI_SIGNATURE_TEXT];
+    bool speaker;
+    if (waited_ns < (r->patient ? PATIENT_NS : answers_ns(r)) || (r->complained_ns && now_ns - r->complained_ns < PATIENT_NS))
+        return;
+    int n = peali_parley_absent(r->parley, who, sizeof who, &speaker);
+    r->complained_ns = now_ns;
+    if (n > 0 && speaker)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s waits since %.1f s: no word from rank%s %s; not called there yet?",
+                  peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, n > 1 ? "s" : "", who);
+    else if (n == 0)
+        report(r, waited_ns);
+}
+
+static peal_status fail(peali_runner *r, peal_status status)
+{
+    peali_run_cancel(r);
+    r->failed = status;
+    r->plan = NULL;
+    return status;
+}
+
+static bool quarrels(const peali_runner *r)
+{
+    return r->word.one_rank >= 0;
+}
+
+/* The call failed with STATUS; the ranks are told before it ends. */
+static peal_status dispute(peali_runner *r, peal_status status)
+{
+    r->verdict = status;
+    r->verdict_ns = peali_clock_ns();
+    if (r->dissenter >= 0)
+        r->word = (peali_word){r->signature, r->signature, r->theirs, r->net->rank, r->dissenter};
+    if (quarrels(r))
+        say_quarrel(r);
+    peali_parley_open(r->parley, &r->word);
+    return PEAL_IN_PROGRESS;
+}
+
+static peal_status linger(peali_runner *r)
+{
+    if (!quarrels(r) && peali_parley_quarrel(r->parley, &r->word))
+        return dispute(r, PEAL_ERR_MISMATCH);
+    bool told = peali_parley_told(r->parley);
+    if ((told && quarrels(r)) || peali_clock_ns() - r->verdict_ns > answers_ns(r))
+        return fail(r, r->verdict);
+    return PEAL_IN_PROGRESS;
+}
+
+static peal_status look_at_clock(peali_runner *r)
+{
+    int64_t now_ns = peali_clock_ns(), limit_ns = peali_config_get()->timeout_ns;
+    if (limit_ns < 0)
+        limit_ns = r->patient ? 0 : DEFAULT_TIMEOUT_NS;
+    if (r->idle_ns == 0)
+        r->idle_ns = now_ns;
+    int64_t waited_ns = r->waited_ns = now_ns - r->idle_ns;
+    if (waited_ns >= r->parley_ns) {
+        peali_parley_open(r->parley, &r->word);
+        if (peali_parley_quarrel(r->parley, &r->word))
+            return dispute(r, PEAL_ERR_MISMATCH);
+        name_absent(r, waited_ns, now_ns);
+    }
+    if (limit_ns == 0 || waited_ns < limit_ns)
+        return PEAL_IN_PROGRESS;
+    report(r, waited_ns);
+    return fail(r, PEAL_ERR_TIMEOUT);
+}
+
+static bool yields(const peali_runner *r)
+{
+    return r->crowded || r->idle > SPINS_ALONE;
+}
+
+/* After a step that could not finish. */
+static peal_status tend(peali_runner *r)
+{
+    r->idle = r->moved ? 0 : r->idle + 1;
+    if (r->idle == 0)
+        r->idle_ns = r->waited_ns = 0;
+    if (peali_load_relaxed(&r->aborted))
+        return fail(r, PEAL_ERR_ABORTED);
+    peal_status status = r->idle % PASSES_A_PROGRESS == PASSES_A_PROGRESS - 1 ? r->net->progress(r->net) : PEAL_OK;
+    if (status < 0)
+        return dispute(r, status);
+    if (r->idle > 0 && (yields(r) || r->idle % PASSES_A_CLOCK == 0))
+        return look_at_clock(r);
+    return PEAL_IN_PROGRESS;
+}
+
+peal_status peali_run_step(peali_runner *r)
+{
+    if (r->failed != PEAL_OK)
+        return r->failed;
+    if (r->verdict != PEAL_OK)
+        return linger(r);
+    peal_status status = peali_run_advance(r);
+    if (status == PEAL_IN_PROGRESS)
+        return tend(r);
+    if (status < 0)
+        return dispute(r, status);
+    r->base += (uint64_t)r->plan->job.slices;
+    r->plan = NULL;
+    return PEAL_OK;
+}
+
+void peali_run_rest(const peali_runner *r)
+{
+    if (r->verdict != PEAL_OK || r->waited_ns > LONG_NS)
+        peali_clock_sleep(NAP_NS);
+    else if (yields(r))
+        peali_clock_yield();
+    else
+        peali_clock_pause();
+}
+
+void peali_runner_abort(peali_runner *r)
+{
+    peali_store_relaxed(&r->aborted, 1);
+}

@@ -1,0 +1,188 @@
+/*
+ * Peers are kept to the end of the hub, also where no net names them any more: a process that two communicators share is met again
+ * as a rule, and a connection is what costs.
+ */
+#include "net/ucx_hub.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+static const int64_t CLOSE_NS = 200000000; /* for peers that answer; one that is gone never does */
+
+/* The hub that new nets join. */
+static peali_ucx_hub *current;
+static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER; /* of `current`, and of nets and next_id in every hub */
+
+static ucs_status_t open_worker(peali_ucx_hub *h)
+{
+    ucp_params_t context = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE, .features = UCP_FEATURE_TAG,
+                            .request_size = sizeof(peali_ucx_pending)};
+    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    ucs_status_t status = h->ucp->ucp_init_version(PEALI_UCX_MAJOR, PEALI_UCX_MINOR, &context, NULL, &h->context);
+    if (status == UCS_OK)
+        status = h->ucp->ucp_worker_create(h->context, &worker, &h->worker);
+    if (status == UCS_OK)
+        status = h->ucp->ucp_worker_get_address(h->worker, &h->address, &h->address_bytes);
+    return status;
+}
+
+/* Progresses until REQUEST has ended or the time is up, and gives it back. */
+static void wait_for(peali_ucx_hub *h, ucs_status_ptr_t request, int64_t until_ns)
+{
+    if (!UCS_PTR_IS_PTR(request))
+        return;
+    while (h->ucp->ucp_request_check_status(request) == UCS_INPROGRESS && peali_clock_ns() < until_ns)
+        h->ucp->ucp_worker_progress(h->worker);
+    h->ucp->ucp_request_free(request);
+}
+
+static void close_peers(peali_ucx_hub *h)
+{
+    ucp_request_param_t param = {.op_attr_mask = 0};
+    int64_t until_ns = peali_clock_ns() + CLOSE_NS;
+    for (int b = 0; b < PEALI_UCX_BUCKETS; b++)
+        while (h->peers[b]) {
+            peali_ucx_peer *p = h->peers[b];
+            h->peers[b] = p->next;
+            if (p->ep)
+                wait_for(h, h->ucp->ucp_ep_close_nbx(p->ep, &param), until_ns);
+            peali_free(p);
+        }
+}
+
+static void hub_free(peali_ucx_hub *h)
+{
+    close_peers(h);
+    if (h->address)
+        h->ucp->ucp_worker_release_address(h->worker, h->address);
+    if (h->worker)
+        h->ucp->ucp_worker_destroy(h->worker);
+    if (h->context)
+        h->ucp->ucp_cleanup(h->context);
+    pthread_mutex_destroy(&h->lock);
+    peali_free(h);
+}
+
+static peal_status hub_make(int rank, peali_ucx_hub **out)
+{
+    const char *why;
+    const peali_ucx_library *ucp = peali_ucx_library_get(&why);
+    peali_ucx_hub *h = ucp ? peali_alloc(1, sizeof(*h)) : NULL;
+    if (!h) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s", ucp ? "no memory" : why);
+        return ucp ? PEAL_ERR_MEMORY : PEAL_ERR_CONFIG;
+    }
+    h->ucp = ucp;
+    pthread_mutex_init(&h->lock, NULL);
+    ucs_status_t status = open_worker(h);
+    if (status == UCS_OK) {
+        *out = h;
+        return PEAL_OK;
+    }
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s; `ucx_info -d` lists what UCX_TLS may name",
+              ucp->ucs_status_string(status));
+    hub_free(h);
+    return status == UCS_ERR_NO_MEMORY ? PEAL_ERR_MEMORY : PEAL_ERR_CONFIG;
+}
+
+/* At the end of the process, before libucp's own end: it was loaded, and asked to be told, earlier. */
+static void at_end(void)
+{
+    if (current && current->nets == 0)
+        hub_free(current);
+    current = NULL;
+}
+
+peal_status peali_ucx_hub_join(int rank, peali_ucx_hub **hub, uint32_t *id)
+{
+    static bool told; /* under current_lock */
+    pthread_mutex_lock(&current_lock);
+    peal_status status = current ? PEAL_OK : hub_make(rank, &current);
+    if (status == PEAL_OK) {
+        *hub = current;
+        current->nets++;
+        *id = current->next_id++ & ((1u << PEALI_UCX_ID_BITS) - 1);
+        told = told || atexit(at_end) == 0;
+    }
+    pthread_mutex_unlock(&current_lock);
+    return status;
+}
+
+void peali_ucx_hub_leave(peali_ucx_hub **hub, bool spoilt)
+{
+    pthread_mutex_lock(&current_lock);
+    (*hub)->nets--;
+    if (current == *hub && spoilt)
+        current = NULL;
+    bool useless = current != *hub && (*hub)->nets == 0;
+    pthread_mutex_unlock(&current_lock);
+    if (useless)
+        hub_free(*hub);
+    *hub = NULL;
+}
+
+static peali_ucx_peer *peer_make(const void *address, size_t bytes, uint64_t hash)
+{
+    peali_ucx_peer *p = peali_alloc(1, sizeof(*p) + bytes);
+    if (!p)
+        return NULL;
+    p->hash = hash;
+    p->bytes = bytes;
+    memcpy(p->address, address, bytes);
+    return p;
+}
+
+peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const void *address, size_t bytes)
+{
+    uint64_t hash = XXH3_64bits(address, bytes);
+    peali_ucx_peer **bucket = &hub->peers[hash % PEALI_UCX_BUCKETS];
+    pthread_mutex_lock(&hub->lock);
+    peali_ucx_peer *p = *bucket;
+    while (p && (p->hash != hash || p->bytes != bytes || memcmp(p->address, address, bytes) != 0))
+        p = p->next;
+    if (!p && (p = peer_make(address, bytes, hash))) {
+        p->next = *bucket;
+        *bucket = p;
+    }
+    pthread_mutex_unlock(&hub->lock);
+    return p;
+}
+
+/* Without UCX's error handling, which would take the shared-memory lanes away (FACTS): what fails shows as a deadline of Peal's. */
+static ucs_status_t connect_start(peali_ucx_hub *h, peali_ucx_peer *p)
+{
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                              .address = (const ucp_address_t *)p->address, .err_mode = UCP_ERR_HANDLING_MODE_NONE};
+    ucp_request_param_t flush = {.op_attr_mask = 0};
+    ucs_status_t status = p->ep ? UCS_OK : h->ucp->ucp_ep_create(h->worker, &params, &p->ep);
+    if (status != UCS_OK)
+        return status;
+    ucs_status_ptr_t answer = h->ucp->ucp_ep_flush_nbx(p->ep, &flush);
+    p->connecting = UCS_PTR_IS_PTR(answer) ? answer : NULL;
+    return p->connecting ? UCS_INPROGRESS : UCS_PTR_RAW_STATUS(answer);
+}
+
+/*
+ * A connection comes up on all its lanes only while the peer drives UCX too. The peer does so until it has this rank's message, and
+ * maybe never again; so that message waits for the connection, and not a flush at the end.
+ */
+ucs_status_t peali_ucx_hub_reach(peali_ucx_hub *hub, peali_ucx_peer *peer)
+{
+    if (peer->connected)
+        return UCS_OK;
+    ucs_status_t status = peer->connecting ? hub->ucp->ucp_request_check_status(peer->connecting) : connect_start(hub, peer);
+    if (status == UCS_INPROGRESS)
+        return status;
+    if (peer->connecting)
+        hub->ucp->ucp_request_free(peer->connecting);
+    peer->connecting = NULL;
+    peer->connected = status == UCS_OK;
+    return status;
+}

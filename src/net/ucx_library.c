@@ -1,0 +1,54 @@
+/* The library is never closed: UCX leaves hooks and threads behind that outlive a dlclose. */
+#include "net/ucx_library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* Filled once, constant afterwards. */
+static peali_ucx_library library;
+static char failure[256];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static const struct symbol {
+    const char *name;
+    void *place;
+} symbols[] = {
+#define SYMBOL(name) {#name, &library.name},
+    PEALI_UCX_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+};
+
+static void load(void)
+{
+    unsigned major, minor, release;
+    void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        snprintf(failure, sizeof(failure), "%s", dlerror());
+        return;
+    }
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        void *found = dlsym(handle, symbols[i].name);
+        memcpy(symbols[i].place, &found, sizeof(found));
+        if (!found)
+            snprintf(failure, sizeof(failure), "libucp.so.0 has no %s", symbols[i].name);
+    }
+    if (failure[0])
+        return;
+    library.ucp_get_version(&major, &minor, &release);
+    if (major != PEALI_UCX_MAJOR || minor < PEALI_UCX_MINOR)
+        snprintf(failure, sizeof(failure), "libucp.so.0 is UCX %u.%u.%u, not %d.%d or newer", major, minor, release,
+                 PEALI_UCX_MAJOR, PEALI_UCX_MINOR);
+    else
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_NET, -1, "ucx %u.%u.%u", major, minor, release);
+}
+
+const peali_ucx_library *peali_ucx_library_get(const char **why)
+{
+    pthread_once(&once, load);
+    *why = failure;
+    return failure[0] ? NULL : &library;
+}

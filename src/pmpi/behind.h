@@ -1,0 +1,21 @@
+/*
+ * MPI's own collectives, behind those that this library exports. On Open MPI a call of PMPI_Allreduce by name would come back here.
+ */
+#ifndef PEALI_BEHIND_H
+#define PEALI_BEHIND_H
+
+#include <mpi.h>
+
+struct peali_behind {
+    int (*allreduce)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+    int (*allgather)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
+    int (*reduce_scatter_block)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+    int (*reduce_scatter)(const void *, void *, const int[], MPI_Datatype, MPI_Op, MPI_Comm);
+    int (*bcast)(void *, int, MPI_Datatype, int, MPI_Comm);
+    int (*reduce)(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm);
+};
+
+/* Written before main. */
+extern struct peali_behind peali_behind;
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * Tuning tables: which algorithm a call takes, and how large its slices are. Text, one row a line, `#` begins a comment line:
+ *
+ *     # collective transport ranks bytes algorithm          slice_bytes
+ *     allreduce    mpi       4     16k   recursive_doubling 0
+ *     allreduce    mpi       4     inf   ring               256k
+ *
+ * For that collective over that transport (`*`: any) with about that many ranks, up to BYTES of the vector (allgather and
+ * reduce-scatter: of all ranks together) take the algorithm, in slices of SLICE_BYTES (0: in one). Rows of one collective,
+ * transport and number of ranks stand together, bytes ascending, and the last has `inf`. A row whose algorithm does not fit, or
+ * has levels where there is one node, is passed over for the next: so a fallback stands below with the same bytes.
+ */
+#ifndef PEALI_TUNING_H
+#define PEALI_TUNING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sched/sched.h"
+
+enum {
+    PEALI_TUNING_ROWS = 1024, /* the most that a table has, the built-in rows among them */
+    PEALI_TUNING_WHY = 256,
+    /* W. A window of more slices than a pipeline is deep gains nothing; 4 covers the trees to 16 ranks (LOWERING, "Order of slices"). */
+    PEALI_TUNING_WINDOW = 4,
+};
+
+typedef struct peali_tuning_row {
+    peal_kind kind;
+    char transport[8];
+    int32_t ranks;
+    int32_t line; /* in its file, or in the built-in text */
+    bool given;   /* by a file; else built in */
+    size_t bytes; /* SIZE_MAX: inf */
+    size_t slice_bytes;
+    const peal_algo *algo;
+} peali_tuning_row;
+
+/* Plain data. The rows of a file come first, then the built-in ones: they serve the collectives and transports that a file lacks. */
+typedef struct peali_tuning {
+    int nrows, ngiven;
+    peali_tuning_row rows[PEALI_TUNING_ROWS];
+} peali_tuning;
+
+/* Reads the table of file PATH (NULL: none), and the built-in one; false and WHY where it is unreadable or malformed. Threads: any. */
+bool peali_tuning_read(const char *path, peali_tuning *tuning, char why[PEALI_TUNING_WHY]);
+
+/*
+ * This process' table: read once, as PEAL_TUNING has it, and constant afterwards. NULL where that file is wrong, which is logged
+ * once. Threads: any.
+ */
+const peali_tuning *peali_tuning_get(void);
+
+/* A hash of what the table says, but for comments and layout. */
+uint64_t peali_tuning_hash(const peali_tuning *tuning);
+
+/* The rows that decide for a collective, transport and number of ranks: those of the nearest number by ratio. */
+typedef struct peali_tuning_span {
+    const peali_tuning_row *rows;
+    int nrows;
+} peali_tuning_span;
+peali_tuning_span peali_tuning_find(const peali_tuning *tuning, peal_kind kind, const char *transport, int nranks);
+
+typedef struct peali_tuning_choice {
+    const peal_algo *algo;
+    size_t slice_bytes;
+    const peali_tuning_row *row; /* that decided; NULL: none fits, and ALGO is the first of all algorithms that does */
+} peali_tuning_choice;
+
+/* For BYTES of PROBLEM. A pure function; ALGO is NULL only where no algorithm fits. Threads: any. */
+peali_tuning_choice peali_tuning_choose(peali_tuning_span span, const peal_problem *problem, size_t bytes);
+
+/* K: the slices of BYTES. */
+static inline size_t peali_tuning_slices(size_t bytes, size_t slice_bytes)
+{
+    return slice_bytes ? (bytes - (bytes > 0)) / slice_bytes + 1 : 1;
+}
+
+/* The kind of that name, or -1. */
+int peali_tuning_kind(const char *name);
+
+#endif

@@ -1,0 +1,111 @@
+/* What lowering makes of the algorithms: the shapes that fusing must find, and those that it must keep. Texts as `peal show` prints them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "lower/lower.h"
+
+enum { MOST_RANKS = 64 };
+
+typedef struct shape {
+    int sends, recvs, copies, reduces, most_src, most_dst, instrs;
+} shape;
+
+static shape shape_of(const char *name, int n, int nreach, peali_mode mode, int rank)
+{
+    int32_t ranks[MOST_RANKS];
+    peali_program *p;
+    shape s = {0};
+    peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = n, .nnodes = 1};
+    for (int i = 0; i < nreach; i++)
+        ranks[i] = nreach == 1 ? rank : i;
+    peali_reach reach = {nreach, ranks, mode};
+    assert_int_equal(peali_lower(peali_algo_find(PEAL_ALLREDUCE, name), &problem, &reach, rank, &p), PEAL_OK);
+    s.instrs = p->ninstrs;
+    for (int32_t i = 0; i < p->ninstrs; i++) {
+        const peali_instr *in = &p->instrs[i];
+        s.sends += in->kind == PEALI_I_SEND;
+        s.recvs += in->kind == PEALI_I_RECV;
+        s.copies += in->kind == PEALI_I_REDUCE && in->nsrc == 1;
+        s.reduces += in->kind == PEALI_I_REDUCE && in->nsrc > 1;
+        if (in->kind == PEALI_I_REDUCE) {
+            s.most_src = in->nsrc > s.most_src ? in->nsrc : s.most_src;
+            s.most_dst = in->ndst > s.most_dst ? in->ndst : s.most_dst;
+        }
+    }
+    peali_program_free(&p);
+    return s;
+}
+
+static void test_two_shot_within_reach(void **state)
+{
+    for (int n = 2; n <= MOST_RANKS; n *= 2)
+        for (int r = 0; r < n; r += n / 2) {
+            shape s = shape_of("two_shot", n, n, PEALI_PULL, r);
+            assert_int_equal(s.instrs, 3);
+            assert_int_equal(s.reduces, 1);
+            assert_int_equal(s.most_src, n);
+            assert_int_equal(s.most_dst, n);
+        }
+}
+
+/* Fused over messages, a ring copies nothing: what it sends first lies in IN, and each sum goes straight to OUT. */
+static void test_ring_over_messages(void **state)
+{
+    for (int n = 2; n <= 16; n++) {
+        shape s = shape_of("ring", n, 1, PEALI_PULL, n / 2);
+        assert_int_equal(s.sends, 2 * (n - 1));
+        assert_int_equal(s.recvs, 2 * (n - 1));
+        assert_int_equal(s.reduces, n - 1);
+        assert_int_equal(s.copies, 0);
+    }
+}
+
+/* A forward by another rank stays that rank's: a ring within reach must not become an all-to-all. */
+static void test_ring_keeps_its_shape(void **state)
+{
+    for (int n = 3; n <= 16; n++)
+        for (int r = 0; r < n; r++) {
+            shape pull = shape_of("ring", n, n, PEALI_PULL, r), push = shape_of("ring", n, n, PEALI_PUSH, r);
+            assert_int_equal(pull.reduces, n - 1);
+            assert_int_equal(pull.copies, n - 2);
+            assert_int_equal(pull.most_src, 2);
+            assert_in_range(pull.most_dst, 1, 2);
+            assert_int_equal(push.reduces, n - 1);
+            assert_int_equal(push.copies, n);
+            assert_in_range(push.most_dst, 1, 2);
+        }
+}
+
+/* LOWERING, "Push": copy IN to all, then one sum in rank order. */
+static void test_one_shot_push(void **state)
+{
+    shape s = shape_of("one_shot", 4, 4, PEALI_PUSH, 1);
+    assert_int_equal(s.copies, 1);
+    assert_int_equal(s.reduces, 1);
+    assert_int_equal(s.most_src, 4);
+    assert_int_equal(s.most_dst, 3);
+    assert_int_equal(s.instrs, 4);
+}
+
+static void test_tree_keeps_its_shape(void **state)
+{
+    for (int r = 0; r < 16; r++) {
+        shape s = shape_of("double_binary_tree", 16, 16, PEALI_PULL, r);
+        assert_in_range(s.most_src, 1, 3); /* own and two children */
+        assert_in_range(s.reduces, 0, 2);  /* inner in one tree or, for the last, none */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_shot_within_reach), cmocka_unit_test(test_ring_over_messages),
+        cmocka_unit_test(test_ring_keeps_its_shape),  cmocka_unit_test(test_one_shot_push),
+        cmocka_unit_test(test_tree_keeps_its_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
