@@ -4,12 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "commands.h"
+#include "flags.h"
 #include "lower/program_text.h"
 #include "sched/text.h"
+#include "sched/tuning.h"
 #include "study/draw.h"
+#include "why.h"
 
-enum { MOST_RANKS = 4096, MOST_DRAWN = 64, COLUMNS = 132, F_NODES = 256, F_REACH, F_ROOT };
+enum { MOST_RANKS = 4096, MOST_DRAWN = 64, COLUMNS = 132, F_NODES = 256, F_REACH, F_ROOT, F_WHY, F_NET };
 
 typedef struct request {
     const peal_algo *algo;
@@ -18,11 +22,16 @@ typedef struct request {
     int rank; /* -1: all */
     bool reach;
     peali_mode mode;
+    bool why; /* a size comes in place of the algorithm's name */
+    const char *net;
+    size_t bytes;
 } request;
 
 static void usage(FILE *to)
 {
-    fputs("usage: peal show COLLECTIVE NAME -n RANKS [flags]\n"
+    fputs("usage: peal show COLLECTIVE NAME -n RANKS [flags], or peal show --why COLLECTIVE SIZE -n RANKS [flags]\n"
+          "  --why                what Peal takes for SIZE (of the vector), by which row of the table, and the alternatives\n"
+          "  --net NAME           why: over loop, mpi, ucx or shm (PEAL_NET, or mpi)\n"
           "  -n RANKS             number of ranks, 1 to 4096\n"
           "  -r RANK|all          whose schedule and program (0)\n"
           "  --nodes N+N...       ranks of each node, as 4+4+3, in place of -n (one node)\n"
@@ -91,6 +100,8 @@ static bool set(request *q, int code, const char *text)
     case 'r': q->rank = -1; return strcmp(text, "all") == 0 || number(text, 0, MOST_RANKS - 1, &q->rank, NULL);
     case F_NODES: return set_nodes(q, text);
     case F_REACH: return set_reach(q, text);
+    case F_WHY: return q->why = true;
+    case F_NET: q->net = text; return peali_tuning_transport(text);
     default: return number(text, 0, MOST_RANKS - 1, &q->problem.root, NULL);
     }
 }
@@ -106,7 +117,8 @@ static int wrong_flag(const char *what, char **argv)
 static int parse(request *q, int argc, char **argv)
 {
     static const struct option longs[] = {{"nodes", required_argument, NULL, F_NODES}, {"reach", required_argument, NULL, F_REACH},
-                                          {"root", required_argument, NULL, F_ROOT}, {"help", no_argument, NULL, 'h'}, {0}};
+                                          {"root", required_argument, NULL, F_ROOT}, {"why", no_argument, NULL, F_WHY},
+                                          {"net", required_argument, NULL, F_NET}, {"help", no_argument, NULL, 'h'}, {0}};
     int code;
     opterr = 0;
     optind = 1;
@@ -125,22 +137,22 @@ static int parse(request *q, int argc, char **argv)
     return optind + 2 == argc ? -1 : misuse("a collective and an algorithm are wanted, not", argc > optind ? argv[optind] : "");
 }
 
+/* NAME: of the algorithm, or the size of which to say why. */
 static int find(request *q, const char *kind, const char *name)
 {
-    int k = 0;
-    while (k < PEAL_KIND_COUNT && strcmp(kind, peal_kind_name((peal_kind)k)) != 0)
-        k++;
-    if (k == PEAL_KIND_COUNT)
+    int k = peali_tuning_kind(kind);
+    if (k < 0)
         return misuse("no collective", kind);
     q->problem.kind = (peal_kind)k;
-    q->algo = peali_algo_find(q->problem.kind, name);
-    if (!q->algo)
-        return misuse("no algorithm", name);
+    q->algo = q->why ? NULL : peali_algo_find(q->problem.kind, name);
+    q->bytes = q->why ? peali_flags_size(name) : 0;
+    if (!q->algo && !q->bytes)
+        return misuse(q->why ? "no size" : "no algorithm", name);
     if (q->problem.nranks == 0)
         return misuse("-n or --nodes is missing after", name);
     if (q->rank >= q->problem.nranks || q->problem.root >= q->problem.nranks)
         return misuse("the rank or root is not below the number of ranks of", name);
-    if (peali_algo_fits(q->algo, &q->problem))
+    if (q->why || peali_algo_fits(q->algo, &q->problem))
         return -1;
     fprintf(stderr, "peal show: %s does not fit %d ranks on %d nodes\n", name, q->problem.nranks, q->problem.nnodes);
     return 1;
@@ -195,5 +207,8 @@ int peali_cmd_show(int argc, char **argv)
     int code = parse(&q, argc, argv);
     if (code == -1)
         code = find(&q, argv[argc - 2], argv[argc - 1]);
-    return code == -1 ? show(&q) : code;
+    if (code != -1)
+        return code;
+    const char *net = q.net ? q.net : peali_config_get()->net ? peali_config_get()->net : "mpi";
+    return q.why ? peali_why(&q.problem, net, q.bytes) : show(&q);
 }

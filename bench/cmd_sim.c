@@ -200,9 +200,7 @@ static int predict_all(const request *q)
 int peali_cmd_sim(int argc, char **argv)
 {
     request q = {.problem = {.op = PEAL_SUM}, .min_bytes = 16, .max_bytes = 64 << 20, .factor = 4, .algo = "all"};
-    peali_cost_uniform(&q.params, 1, 10);
-    q.params.link[PEALI_FAR].send_ns = 2000;
-    q.params.reduce_byte_ns = 0.05;
+    peali_cost_example(&q.params);
     int code = parse(&q, argc, argv);
     if (code != -1)
         return code;

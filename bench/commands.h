@@ -7,5 +7,6 @@ int peali_cmd_check(int argc, char **argv);
 int peali_cmd_info(int argc, char **argv);
 int peali_cmd_show(int argc, char **argv);
 int peali_cmd_sim(int argc, char **argv);
+int peali_cmd_tune(int argc, char **argv);
 
 #endif

@@ -9,10 +9,11 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *usage, *meaning;
 } commands[] = {
-    {"bench", peali_cmd_bench, "bench allreduce [flags]", "races algorithms, and the MPI's own, on this machine"},
+    {"bench", peali_cmd_bench, "bench COLLECTIVE [flags]", "races algorithms, and the MPI's own, on this machine"},
     {"check", peali_cmd_check, "check [--algo NAME] [-n MAX]", "proves every schedule for 1 to MAX ranks"},
     {"show", peali_cmd_show, "show COLLECTIVE NAME -n RANKS", "draws the rounds; prints schedules and programs"},
     {"sim", peali_cmd_sim, "sim COLLECTIVE -n RANKS [flags]", "predicts what each algorithm takes on a machine of given figures"},
+    {"tune", peali_cmd_tune, "tune [COLLECTIVE...] [-o FILE]", "measures this machine and writes a table for PEAL_TUNING"},
     {"info", peali_cmd_info, "info", "version, what was built in, the PEAL_* variables, algorithms, machine"},
 };
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };

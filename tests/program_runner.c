@@ -160,9 +160,10 @@ static void end_call(world *w, int r)
     member *m = &w->rank[r];
     for (int k = 0; k < w->slices; k++)
         for (int b = 0; b < w->nblocks; b++) {
-            if (given(w, r, PEAL_BUF_OUT, b) && !same(user_at(w, r, PEAL_BUF_OUT, k)[b], *want_at(w, m->call, k, r, b)))
+            value in = user_at(w, r, PEAL_BUF_IN, k)[b], out = user_at(w, r, PEAL_BUF_OUT, k)[b];
+            if (given(w, r, PEAL_BUF_OUT, b) && !same(out, *want_at(w, m->call, k, r, b)))
                 w->harm = true;
-            if (!m->aliased && given(w, r, PEAL_BUF_IN, b) && !same(user_at(w, r, PEAL_BUF_IN, k)[b], value_share(m->call, k, r, b)))
+            if (!m->aliased && given(w, r, PEAL_BUF_IN, b) && !same(in, value_share(m->call, k, r, b)))
                 w->harm = true;
         }
     if (++m->call < CALLS)

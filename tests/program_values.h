@@ -1,6 +1,6 @@
 /*
- * Values as the runner of programs knows them, and what schedules give: the sum of no two sets of shares is the same, nor that of one
- * set in two orders.
+ * Values as the runner of programs knows them, and what schedules give: the sum of no two sets of shares is the same, nor that of
+ * one set in two orders.
  */
 #ifndef PROGRAM_VALUES_H
 #define PROGRAM_VALUES_H

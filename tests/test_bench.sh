@@ -20,7 +20,7 @@ refuses() {
 }
 refuses 2 bench
 refuses 2 "no subcommand 'race'" race
-refuses 2 allreduce bench barrier
+refuses 2 "no collective 'barrier'" bench barrier
 refuses 2 stepfactor bench allreduce --step 2
 refuses 2 "unknown flag '-z'" bench allreduce -z
 refuses 2 "missing after '-b'" bench allreduce -b
@@ -42,6 +42,11 @@ refuses 2 "missing after 'allreduce'" sim allreduce
 refuses 2 rign sim allreduce -n 4 --algo rign
 refuses 2 "wrong value '1;2'" sim allreduce -n 4 --near '1;2'
 refuses 2 "takes no arguments" info now
+refuses 2 "no collective 'barrier'" tune barrier
+refuses 2 "wrong value '12X'" tune -b 12X
+refuses 2 "unknown flag '-z'" tune -z
+refuses 2 "no size 'ring'" show --why allreduce ring -n 4
+refuses 2 "wrong value 'tcp'" show --why allreduce 1M -n 4 --net tcp
 refuses 1 nowhere bench allreduce --threads 2 -b 16 -e 16 -n 1 --json nowhere/race.json
 
 "$peal" bench allreduce --threads 3 -b 16 -e 64K -f 16 -n 5 -w 1 --algo all --inplace both -t double -o max \
@@ -88,6 +93,42 @@ tail -n 1 out | grep -q '^[0-9]* programs$' || die "check of programs does not e
 "$peal" sim allreduce -n 64 -b 16 -e 64M -f 8 --algo all > out 2> err || die "sim"
 [ "$(grep -c 'winner$' out)" = 8 ] || die "sim has no winner for each of 8 sizes"
 grep -q '^ *16 recursive_doubling .*winner$' out || die "sim: 16 bytes are not won by the fewest rounds"
+
+# Tables: made by a sweep, merged, read, explained, and refused.
+"$peal" tune --threads 2 allreduce reduce -e 256K -f 16 -n 5 -o table > out 2> err || die "tune"
+grep -q '^allreduce *loop *2 *inf ' table && grep -q '^reduce *loop *2 *inf ' table || die "the table lacks a collective"
+"$peal" tune --threads 3 allreduce -e 16 -n 5 -o table > out 2> err || die "tune for 3 ranks"
+"$peal" tune --threads 2 allreduce -e 16 -n 5 -o table > out 2> err || die "tune for 2 ranks again"
+[ "$(grep -c '^allreduce *loop *3 *inf ' table)" = 1 ] || die "rows of 3 ranks are not kept"
+[ "$(grep -c '^allreduce *loop *2 ' table)" = 1 ] || die "rows of 2 ranks are not replaced"
+grep -q '^reduce *loop *2 *inf ' table || die "rows of reduce are not kept"
+PEAL_TUNING=table "$peal" show --why allreduce 1M -n 2 --net loop > out 2> err || die "show --why by a table"
+grep -q '^  by line [0-9]* of table$' out || die "show --why does not name the table"
+"$peal" show --why allreduce 1M -n 16 > out 2> err || die "show --why"
+grep -q '^  by line [0-9]* of the built-in table$' out || die "show --why does not name the built-in table"
+[ "$(grep -c '^ -> ' out)" = 1 ] && grep -q '^->' out || die "show --why marks no row, or no price"
+"$peal" show --why allreduce 64M --nodes 4+4+3 --net mpi > out 2> err || die "show --why on nodes"
+grep -q '11 ranks on 3 nodes: hierarchical' out || die "levels are not chosen on several nodes"
+echo 'allreduce loop 2 inf one_shot 4k' > mine
+PEAL_TUNING=mine "$peal" bench allreduce --threads 2 -b 1M -e 1M -n 1 > out 2> err || die "bench by a table"
+grep -q ' one_shot \*' out || die "the table's algorithm is not taken"
+echo 'allreduce loop 2 inf one_shot' > broken
+refused_table() {
+    PEAL_TUNING=$1 "$peal" bench allreduce --threads 2 -b 16 -e 16 > out 2> err && die "PEAL_TUNING=$1 is not refused"
+    grep -q "PEAL_TUNING $1: $2" err || die "PEAL_TUNING=$1 is refused in other words"
+}
+refused_table broken "line 1: it has not the 6 words"
+refused_table nowhere/table "it cannot be read"
+refuses 2 "line 1" tune --threads 2 -o broken
+PEAL_NODES=2+2 "$peal" bench allreduce --threads 4 -b 64K -e 64K -n 2 --algo hierarchical > out 2> err || die "PEAL_NODES"
+PEAL_NODES=2+1 "$peal" bench allreduce --threads 4 -b 16 -e 16 > out 2> err && die "a wrong PEAL_NODES is not refused"
+grep -q 'nodes 2+1 (PEAL_NODES) are not the 4 ranks' err || die "a wrong PEAL_NODES is not named"
+PEAL_NODES=2,2 "$peal" bench allreduce --threads 4 -b 16 -e 16 > out 2> err && die "PEAL_NODES=2,2 is not refused"
+grep -q 'wrong value PEAL_NODES=2,2' err || die "PEAL_NODES=2,2 is not named"
+for kind in allgather reduce_scatter broadcast reduce; do
+    "$peal" bench $kind --threads 3 -b 48 -e 48K -f 32 -n 2 --algo all --inplace both -t double > out 2> err || die "bench $kind"
+done
+
 "$peal" info > out 2> err || die "info"
 grep -q PEAL_ALGO out || die "info has no variables"
 "$peal" help > out 2> err || die "help"

@@ -19,6 +19,17 @@ assert {"peal", "openmpi"} == {row["impl"] for row in rows}
 assert all(row["verified"] and row["transport"] == "mpi" and row["nranks"] == 4 for row in rows)
 P
 
+for kind in allgather reduce_scatter broadcast reduce; do
+    "$@" -n 3 "$peal" bench $kind -b 48 -e 48K -f 32 -n 2 --algo all --inplace both --vs mpi > out 2>&1 || die "bench $kind"
+done
+"$@" -n 2 "$peal" tune broadcast -e 64K -f 16 -n 5 -o table > out 2>&1 || die "tune"
+grep -q '^broadcast *mpi *2 *inf ' table || die "tune wrote no row"
+
+# Ranks with different tables are told so.
+"$@" -n 1 env PEAL_TUNING=table "$peal" bench allreduce -b 16 -e 16 : -n 1 "$peal" bench allreduce -b 16 -e 16 > out 2>&1 &&
+    die "different tables are not refused"
+grep -q 'the table of PEAL_TUNING differs on rank' out || die "different tables are not named"
+
 # A process alone: by nobody's launcher, and by another MPI's.
 "$peal" bench allreduce -b 16 -e 16 > out 2>&1
 [ $? = 2 ] && grep -q 'mpirun -n 4' out || die "a lone process is not told what to do"

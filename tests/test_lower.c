@@ -1,4 +1,4 @@
-/* What lowering makes of the algorithms: the shapes that fusing must find, and those that it must keep. Texts as `peal show` prints them. */
+/* What lowering makes of the algorithms: the shapes that fusing must find, and those that it must keep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

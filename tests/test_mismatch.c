@@ -104,8 +104,8 @@ static void judge(const scene *s, const char *text, const char *layout)
     }
     int all = s->algo->kind == PEAL_ALLREDUCE && s->defect != MISSING ? s->n : 1;
     if (named < all)
-        fail_msg("%s %s, %s, count %zu, %d ranks, %s: %d ranks said what is wrong: %s", peal_kind_name(s->algo->kind), s->algo->name,
-                 defect_names[s->defect], s->count, s->n, layout, named, text);
+        fail_msg("%s %s, %s, count %zu, %d ranks, %s: %d ranks said what is wrong: %s", peal_kind_name(s->algo->kind),
+                 s->algo->name, defect_names[s->defect], s->count, s->n, layout, named, text);
 }
 
 static void one(scene s, int apart, int parley_ms)

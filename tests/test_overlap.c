@@ -101,7 +101,9 @@ static void set_up(stage *s, peal_threads *threads, const peal_problem *problem,
 {
     s->net = calloc(1, sizeof *s->net);
     assert_int_equal(peali_net_loop_create(threads, s->rank, &s->net->under), PEAL_OK);
-    s->net->net = (peali_net){.name = "metronome", .rank = s->rank, .nranks = problem->nranks, .send = beat_send, .recv = beat_recv};
+    s->net->net = (peali_net){.name = "metronome", .rank = s->rank, .nranks = problem->nranks};
+    s->net->net.send = beat_send;
+    s->net->net.recv = beat_recv;
     s->net->node = problem->node;
     s->net->net.test = beat_test;
     s->net->net.progress = s->net->net.flush = beat_idle;
@@ -147,7 +149,8 @@ static int steps(const char *name, const peal_problem *problem, int slices, int 
     int n = problem->nranks, step = 0;
     stage stages[MOST_RANKS] = {{0}};
     peal_threads *threads;
-    peali_job job = {peali_algo_find(problem->kind, name), 64u * (size_t)slices, PEAL_UINT32, PEAL_SUM, problem->root, slices, window};
+    const peal_algo *algo = peali_algo_find(problem->kind, name);
+    peali_job job = {algo, 64u * (size_t)slices, PEAL_UINT32, PEAL_SUM, problem->root, slices, window};
     assert_non_null(job.algo);
     assert_int_equal(peal_threads_create(n, &threads), PEAL_OK);
     for (int r = 0; r < n; r++) {
@@ -199,8 +202,8 @@ static void test_double_tree(void **state)
 }
 
 /*
- * 4 nodes of 4: a slice takes 3 steps of reduce-scatter, 6 of a ring across, 3 of allgather. The stages overlap: node and network are
- * busy with 6 messages a slice each.
+ * 4 nodes of 4: a slice takes 3 steps of reduce-scatter, 6 of a ring across, 3 of allgather. The stages overlap: node and network
+ * are busy with 6 messages a slice each.
  */
 static void test_hierarchy(void **state)
 {
@@ -214,7 +217,11 @@ static void test_hierarchy(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_chain), cmocka_unit_test(test_ring), cmocka_unit_test(test_double_tree),
-                                       cmocka_unit_test(test_hierarchy)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_double_tree),
+        cmocka_unit_test(test_hierarchy),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

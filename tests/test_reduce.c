@@ -14,7 +14,7 @@
 
 #include "exec/reduce.h"
 
-enum { MAX_K = 64, MAX_M = 5, SMALL = 67, MEDIUM = 4093, LARGE = 20011, GUARD_BYTES = 64, GUARD = 0xa5 };
+enum { MAX_K = 64, MAX_M = 5, SMALL = 67, MEDIUM = 1201, LARGE = 20011, GUARD_BYTES = 64, GUARD = 0xa5 };
 
 static uint64_t load(const char *at, size_t bytes)
 {

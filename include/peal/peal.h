@@ -182,7 +182,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_reduce(const void *sendbuf, void *r
                                                     int root, peal_comm *comm, void *stream);
 
 /*
- * The collectives, started and not waited for: the buffers are Peal's until peal_test or peal_wait says that the call ended. One call
+ * The collectives, started and not waited for: the buffers are Peal's until peal_test or peal_wait says that the call ended. One
+ *                                              call
  * can be in flight on a communicator, and several on different ones.
  *
  * Returns: as the blocking calls; PEAL_ERR_INVALID also where a call is in flight on COMM. *REQUEST is written on success only.
@@ -201,7 +202,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ireduce(const void *sendbuf, void *
                                                      int root, peal_comm *comm, void *stream, peal_request **request);
 
 /*
- * Asks whether a call ended (peal_test), or waits until it did (peal_wait). Both drive all calls that the calling thread has in flight.
+ * Asks whether a call ended (peal_test), or waits until it did (peal_wait). Both drive all calls that the calling thread has in
+ * flight.
  *
  * Returns: the call's outcome, and writes NULL to *REQUEST; peal_test PEAL_IN_PROGRESS while there is none. PEAL_ERR_INVALID: no
  *          request.

@@ -55,8 +55,8 @@ static peal_status agree(const hello *all, int n, int rank)
     for (int r = 0; r < n; r++)
         if (all[r].config != all[rank].config) {
             peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
-                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES or the table of PEAL_TUNING differs on rank %d; "
-                      "set them alike", r);
+                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES or the table of PEAL_TUNING differs on rank "
+                      "%d; set them alike", r);
             return PEAL_ERR_CONFIG;
         }
     return PEAL_OK;
@@ -149,8 +149,8 @@ static peal_status nodes_given(peal_comm *comm, const char *text)
     }
     if (rank == comm->nranks)
         return PEAL_OK;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "nodes %s (PEAL_NODES) are not the %d ranks of this communicator; write sizes "
-              "like 4+4+3 that add up to them", text, comm->nranks);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "nodes %s (PEAL_NODES) are not the %d ranks of this "
+              "communicator; write sizes like 4+4+3 that add up to them", text, comm->nranks);
     return PEAL_ERR_CONFIG;
 }
 
@@ -268,7 +268,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     if (status == PEAL_OK) {
         comm->layout.window = comm->layout.window ? comm->layout.window : PEALI_TUNING_WINDOW;
         comm->layout.land_bytes = comm->layout.land_bytes ? comm->layout.land_bytes : LAND_BYTES;
-        peali_setting setting = {.net = net, .staged = comm->layout.staged, .patient = comm->layout.patient};
+        peali_setting setting = {.net = net, .staged = comm->layout.staged};
         setting.parley_ns = (int64_t)(comm->layout.parley_ms ? comm->layout.parley_ms : PARLEY_MS) * 1000000;
         status = boot->agree(boot->ctx, meet(boot, comm, all, &setting));
         comm->layout.nodes = comm->layout.net = NULL;
@@ -340,6 +340,11 @@ void peal_comm_destroy(peal_comm **comm)
     peali_free(c->calls);
     peali_free(c);
     *comm = NULL;
+}
+
+void peali_comm_be_patient(peal_comm *comm)
+{
+    peali_runner_be_patient(comm->runner);
 }
 
 int peal_comm_rank(const peal_comm *comm)

@@ -19,7 +19,6 @@ typedef struct peali_layout {
     bool apart;         /* messages only, also between ranks that could share memory */
     bool push;          /* ranks within reach meet in landing areas, as GPUs do; else by pull */
     bool staged;        /* pull: this rank's buffers cannot be touched by peers */
-    bool patient;       /* a call taken from a program that never asked for Peal: it warns after 60 s, and waits on */
     int parley_ms;      /* without progress for so long, ranks tell each other what they called; 0: 1000 */
     int slices, window; /* slices of every call, and how many are in flight; 0: chosen by size */
     size_t land_bytes;  /* push: of one landing area; 0: 64 KiB */
@@ -39,6 +38,12 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_create(const peali_bootstrap 
 /* As peal_comm_create_threads, with a layout. For tests. */
 PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout,
                                                       peal_comm **comm);
+
+/*
+ * From here on COMM warns of absent ranks after 60 s, and has no deadline but PEAL_TIMEOUT's: for programs that never asked for
+ * Peal.
+ */
+PEAL_PUBLIC void peali_comm_be_patient(peal_comm *comm);
 
 /* Calls done on COMM so far by algorithm: NAME and CALLS of entry INDEX 0, 1, ...; 0 past the last. */
 PEAL_PUBLIC int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls);

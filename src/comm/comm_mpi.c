@@ -5,7 +5,7 @@
  * messages of Peal's own on the user's communicator could meet a wildcard receive. So all that the ranks must agree on travels
  * point to point on the shadow, with a tag that no transport uses.
  */
-#include "comm/comm_mpi.h"
+#include <peal/mpi.h>
 
 #include <string.h>
 
@@ -108,11 +108,6 @@ static peal_status allgather(void *ctx, const void *mine, void *all, size_t byte
 
 peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
 {
-    return peali_comm_create_mpi(mpi_comm, NULL, comm);
-}
-
-peal_status peali_comm_create_mpi(MPI_Comm mpi_comm, const peali_layout *layout, peal_comm **comm)
-{
     MPI_Comm shadow;
     peali_net *net = NULL;
     peal_status status = validate(mpi_comm, comm);
@@ -125,7 +120,7 @@ peal_status peali_comm_create_mpi(MPI_Comm mpi_comm, const peali_layout *layout,
     if (all == PEAL_OK) {
         peali_bootstrap boot = {.rank = net->rank, .nranks = net->nranks, .allgather = allgather, .agree = agree,
                                 .ctx = &shadow};
-        return peali_comm_create(&boot, net, layout, comm);
+        return peali_comm_create(&boot, net, NULL, comm);
     }
     if (status == PEAL_OK)
         net->destroy(net);

@@ -1,4 +1,7 @@
-/* Selection by the tuning table. Its slices are for its own choice: an algorithm that was forced is cut where slices are forced too. */
+/*
+ * Selection by the tuning table. Its slices are for its own choice: an algorithm that was forced is cut where slices are forced
+ * too.
+ */
 #include "comm/select.h"
 
 enum {

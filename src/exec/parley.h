@@ -24,7 +24,10 @@ typedef struct peali_word {
 /* Sends WORD to all ranks, and listens from here on. The same word a second time does nothing. */
 void peali_parley_open(peali_parley *parley, const peali_word *word);
 
-/* True where a rank's word contradicts this one's, or tells of a quarrel in the same call; *WORD then names it. Drives the messages. */
+/*
+ * True where a rank's word contradicts this one's, or tells of a quarrel in the same call; *WORD then names it. Drives the
+ * messages.
+ */
 bool peali_parley_quarrel(peali_parley *parley, peali_word *word);
 
 /* True where this rank's last word reached all ranks. */

@@ -11,9 +11,10 @@ TARGET static INLINE void OF(vector)(peal_op op, const struct step *s, int k, bo
     halves h;
     for (int i = 0; i < k; i++) {
         floats *to = i == 0 ? x : y;
-        if (i == 0 && !first)
-            memcpy(x, (const float *)s->in[0] + at, sizeof x);
-        else {
+        if (i == 0 && !first) {
+            memcpy(&x[0], (const float *)s->in[0] + at, sizeof x[0]);
+            memcpy(&x[1], (const float *)s->in[0] + at + FLOATS, sizeof x[1]);
+        } else {
             memcpy(&h, (const uint16_t *)s->in[i] + at, sizeof h);
             OF(unpack)(h, to);
         }
@@ -21,7 +22,8 @@ TARGET static INLINE void OF(vector)(peal_op op, const struct step *s, int k, bo
             x[part] = apply_floats(op, x[part], y[part]);
     }
     if (!last) {
-        memcpy((float *)s->out + at, x, sizeof x);
+        memcpy((float *)s->out + at, &x[0], sizeof x[0]);
+        memcpy((float *)s->out + at + FLOATS, &x[1], sizeof x[1]);
         return;
     }
     h = OF(pack)(x);

@@ -20,7 +20,6 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     }
     memcpy(shown, setting->shown, n * sizeof *shown);
     *r = (peali_runner){.net = setting->net, .crowded = setting->crowded, .staged = setting->staged, .me = setting->me};
-    r->patient = setting->patient;
     r->parley_ns = setting->parley_ns;
     r->parley = parley;
     r->nreach = setting->nreach;

@@ -17,7 +17,6 @@ typedef struct peali_runner peali_runner;
 typedef struct peali_setting {
     peali_net *net;       /* stays the caller's */
     bool crowded;         /* ranks outnumber cores on this host, so a rank that waits yields at once */
-    bool patient;         /* warns of absent ranks after 60 s, and has no deadline by default */
     int64_t parley_ns;    /* without progress for so long, ranks tell each other what they called */
     bool staged;          /* pull: peers cannot touch this rank's buffers; it fills and drains staging slots of its own */
     int32_t me, nreach;   /* this rank among those within reach */
@@ -43,6 +42,9 @@ PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
 
 /* What a loop around steps does between them: a pause, or the core for somebody else. */
 void peali_run_rest(const peali_runner *runner);
+
+/* From here on absent ranks are named after 60 s, and there is no deadline by default. */
+void peali_runner_be_patient(peali_runner *runner);
 
 /* Makes the running call, and every later one, end with PEAL_ERR_ABORTED. Threads: any. */
 void peali_runner_abort(peali_runner *runner);

@@ -1,5 +1,6 @@
 /*
- * Waiting: when to give the core away, when to drive the host library, when to ask the other ranks what they called, and when to give
+ * Waiting: when to give the core away, when to drive the host library, when to ask the other ranks what they called, and when to
+ *          give
  * up. A call that fails lingers until the other ranks could hear of it, so that each of them can say what was wrong.
  */
 #include "exec/runner.h"
@@ -12,7 +13,7 @@
 #include "base/log.h"
 
 enum {
-    SPINS_ALONE = 2000,     /* passes without progress before a core is given away: about 50 us, beyond most waits of a collective */
+    SPINS_ALONE = 2000,     /* passes without progress before a core is given away: about 50 us, beyond most waits */
     PASSES_A_PROGRESS = 64, /* the host library is driven every so many passes without progress (FACTS, "Progress") */
     PASSES_A_CLOCK = 256,   /* and the clock looked at; while yielding, in each */
 };
@@ -78,8 +79,8 @@ static void name_absent(peali_runner *r, int64_t waited_ns, int64_t now_ns)
     int n = peali_parley_absent(r->parley, who, sizeof who, &speaker);
     r->complained_ns = now_ns;
     if (n > 0 && speaker)
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s waits since %.1f s: no word from rank%s %s; not called there yet?",
-                  peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, n > 1 ? "s" : "", who);
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
+                  "%s waits since %.1f s: no word from rank%s %s; not called there yet?", peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, n > 1 ? "s" : "", who);
     else if (n == 0)
         report(r, waited_ns);
 }
@@ -190,4 +191,9 @@ void peali_run_rest(const peali_runner *r)
 void peali_runner_abort(peali_runner *r)
 {
     peali_store_relaxed(&r->aborted, 1);
+}
+
+void peali_runner_be_patient(peali_runner *r)
+{
+    r->patient = true;
 }

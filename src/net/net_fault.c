@@ -1,7 +1,7 @@
 /*
- * Time is the number of calls that drive progress. A message gets a moment at random, and its turn then; one that follows another of
- * its channel (rank, tag, direction) gets no earlier one, for a channel keeps its order. What counts as an operation does not depend
- * on how often a rank asks in vain.
+ * Time is the number of calls that drive progress. A message gets a moment at random, and its turn then; one that follows another
+ * of its channel (rank, tag, direction) gets no earlier one, for a channel keeps its order. What counts as an operation does not
+ * depend on how often a rank asks in vain.
  */
 #include "net/net_fault.h"
 

@@ -1,4 +1,7 @@
-/* Wraps a transport and does what networks do, on purpose: it delays, lets messages of different tags overtake, and fails. For tests. */
+/*
+ * Wraps a transport and does what networks do, on purpose: it delays, lets messages of different tags overtake, and fails. For
+ * tests.
+ */
 #ifndef PEALI_NET_FAULT_H
 #define PEALI_NET_FAULT_H
 

@@ -293,7 +293,8 @@ peal_status peali_net_loop_create(peal_threads *threads, int rank, peali_net **n
     struct loop_net *l = &w->nets[rank];
     l->world = w;
     l->net = (peali_net){.name = "loop", .rank = rank, .nranks = threads->nranks, .send = loop_send, .recv = loop_recv,
-                         .test = loop_test, .cancel = loop_cancel, .progress = loop_progress, .flush = loop_flush, .destroy = loop_destroy};
+                         .test = loop_test, .cancel = loop_cancel, .progress = loop_progress, .flush = loop_flush,
+                         .destroy = loop_destroy};
     *net = &l->net;
     return PEAL_OK;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/arena.h"
+#include "base/atomics.h"
 #include "base/log.h"
 
 enum { PROBE_EVERY = 16 }; /* calls of progress; a request under test drives MPI by itself */
@@ -124,7 +125,10 @@ static peal_status mpi_test(peali_net *net, peali_net_req *req)
     return got == (MPI_Count)r->bytes ? PEAL_OK : wrong_length(m, r, got);
 }
 
-/* MPI can take back a receive. A send it cannot: what MPI has not read yet, it may still read, so the caller's memory should stay. */
+/*
+ * MPI can take back a receive. A send it cannot: what MPI has not read yet, it may still read, so the caller's memory should
+ * stay.
+ */
 static void mpi_cancel(peali_net *net, peali_net_req *req)
 {
     struct request *r = (struct request *)req;
@@ -170,6 +174,19 @@ static void mpi_destroy(peali_net *net)
     peali_free(m);
 }
 
+/* Open MPI declares it in a header of its own, and not every MPI has it. */
+int MPIX_Query_cuda_support(void) __attribute__((weak));
+
+static void say_cuda(int rank)
+{
+    static int times; /* relaxed: once a process */
+    if (peali_add_relaxed(&times, 1) > 0)
+        return;
+    bool yes = MPIX_Query_cuda_support && MPIX_Query_cuda_support() == 1;
+    peali_log(PEALI_LOG_INFO, PEALI_SUB_NET, rank, "mpi: device memory %s",
+              yes ? "goes to MPI as it is" : "would be staged, for this MPI does not take it; staging is not in this version");
+}
+
 peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
 {
     int rank, nranks;
@@ -187,5 +204,6 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
     m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .send = mpi_send, .recv = mpi_recv, .test = mpi_test,
                          .cancel = mpi_cancel, .progress = mpi_progress, .flush = mpi_flush, .destroy = mpi_destroy};
     *net = &m->net;
+    say_cuda(rank);
     return PEAL_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * Messages are UCX's tag messages with an exact match. All nets of a process share one worker, so a tag says whose message it is: it
- * names the receiving net by the number that its own process gave it (its card tells the peers), the sender's rank, and the tag.
- * Ranks need not agree on any number, and may even be threads of one process.
+ * Messages are UCX's tag messages with an exact match. All nets of a process share one worker, so a tag says whose message it is:
+ * it names the receiving net by the number that its own process gave it (its card tells the peers), the sender's rank, and the
+ * tag. Ranks need not agree on any number, and may even be threads of one process.
  *
  * A card carries an address that UCX unpacks without looking at a length, so it travels in an envelope and is checked first.
  */
@@ -317,8 +317,8 @@ static ucs_status_t flush_last(struct ucx_net *u)
 }
 
 /*
- * What UCX calls sent may still lie here (FACTS), so the connections that were used are flushed; not the worker, for that would wait
- * for peers of other communicators too, and they may be waiting for this rank.
+ * What UCX calls sent may still lie here (FACTS), so the connections that were used are flushed; not the worker, for that would
+ * wait for peers of other communicators too, and they may be waiting for this rank.
  */
 static peal_status ucx_flush(peali_net *net)
 {

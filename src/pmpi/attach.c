@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm_mpi.h"
+#include <peal/mpi.h>
 
 #include "base/arena.h"
 #include "base/atomics.h"
 #include "base/config.h"
+#include "comm/comm.h"
 #include "pmpi/behind.h"
 #include "pmpi/handles.h"
 
@@ -167,8 +168,8 @@ bool peali_attach_open(void)
 }
 
 /*
- * True in *LEFT where every rank has a shadow left, which is then this one's. Two threads may be given the last one here, and in the
- * other order elsewhere: then both communicators go without.
+ * True in *LEFT where every rank has a shadow left, which is then this one's. Two threads may race for the last one, with another
+ * winner on another rank: then both communicators go without.
  */
 static int reserve_all(MPI_Comm comm, int *left)
 {
@@ -186,9 +187,10 @@ static int shadow(peali_attach *a)
     int error = reserve_all(a->user, &left);
     if (error != MPI_SUCCESS)
         return error;
-    peali_layout patient = {.patient = true}; /* the program never asked for a deadline */
-    peal_status status = left ? peali_comm_create_mpi(a->user, &patient, &a->comm) : PEAL_ERR_UNSUPPORTED;
-    if (left && status != PEAL_OK)
+    peal_status status = left ? peal_comm_create_mpi(a->user, &a->comm) : PEAL_ERR_UNSUPPORTED;
+    if (status == PEAL_OK)
+        peali_comm_be_patient(a->comm);
+    else if (left)
         give_back();
     if (status == PEAL_ERR_UNSUPPORTED)
         a->pass = PEALI_PASS_SHADOW;

@@ -24,7 +24,7 @@ bool peali_bytes_plain(MPI_Datatype type)
     return first == 0 && extent == size;
 }
 
-/* AT as elements that do not begin at MPI_BOTTOM, with which MPICH neither packs nor unpacks; their type is the caller's to free. */
+/* AT as elements that do not begin at MPI_BOTTOM, where MPICH neither packs nor unpacks; their type is the caller's to free. */
 static int off_bottom(peali_elements *at, void *address)
 {
     MPI_Aint here;

@@ -1,9 +1,9 @@
 /*
  * What a broadcast or an allgather moves, as bytes.
  *
- * These calls want the same type signature on all ranks, not the same type: ten integers here may be one derived type there (MPI 4.1,
- * sections 6.4 and 6.7). So a type must decide nothing but how many bytes travel; what does not lie in memory as it travels is
- * packed, by each rank for itself.
+ * These calls want the same type signature on all ranks, not the same type: ten integers here may be one derived type there
+ * (MPI 4.1, sections 6.4 and 6.7). So a type must decide nothing but how many bytes travel; what does not lie in memory as it
+ * travels is packed, by each rank for itself.
  */
 #ifndef PEALI_BYTES_H
 #define PEALI_BYTES_H

@@ -3,8 +3,8 @@
  * those that end in _c, are MPI's.
  *
  * Open MPI's Fortran bindings call PMPI_X with MPI_IN_PLACE already translated, C programs call MPI_X: both are exported, and
- * MPI's own PMPI_X, found behind this library, is what a call is passed on to. MPICH's Fortran bindings call MPI_X in C: it alone is
- * exported there. So every call is met exactly once.
+ * MPI's own PMPI_X, found behind this library, is what a call is passed on to. MPICH's Fortran bindings call MPI_X in C, and MPICH
+ * itself calls some PMPI_X: there MPI_X alone is exported. So every call is met exactly once.
  *
  * Whether a call is taken follows from what MPI requires to be equal on all ranks, and from nothing else; a buffer must never
  * decide. Reductions: "the routine is called by all group members using the same arguments for count, datatype, op, root and comm",
@@ -221,7 +221,7 @@ static void unpack(struct ask *a, const peali_elements *at, void *packed)
     a->told = a->error != MPI_SUCCESS;
 }
 
-/* Where BYTES of what is at AT travel from or to: AT itself, if its type is PLAIN; NULL and an error where there is no such place. */
+/* Where BYTES of what is at AT travel from or to: AT itself, if its type is PLAIN. NULL and an error where there is no place. */
 static char *place(struct ask *a, const peali_elements *at, bool plain, size_t bytes)
 {
     char *to = plain ? at->buf : peali_attach_room(a->state, bytes);

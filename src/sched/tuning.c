@@ -42,7 +42,7 @@ int peali_tuning_kind(const char *name)
     return -1;
 }
 
-static bool known_transport(const char *name)
+bool peali_tuning_transport(const char *name)
 {
     static const char *const names[] = {"*", "loop", "mpi", "ucx", "shm"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -51,11 +51,11 @@ static bool known_transport(const char *name)
     return false;
 }
 
-/* A number of at most 12 digits, with k, m or g behind it where UNITS. */
+/* A number of at most 12 digits, with k, m or g (large or small) behind it where UNITS. */
 static bool number(const char *text, bool units, size_t *out)
 {
     size_t digits = strspn(text, "0123456789");
-    const char *all = "kmg", *unit = units && text[digits] ? strchr(all, text[digits]) : NULL;
+    const char *all = "kmg", *unit = units && text[digits] ? strchr(all, text[digits] | 0x20) : NULL;
     if (digits == 0 || digits > 12 || (text[digits] && (!unit || text[digits + 1])))
         return false;
     *out = (size_t)strtoull(text, NULL, 10) << (unit ? 10 * (unit - all + 1) : 0);
@@ -72,7 +72,8 @@ static bool closed(const reading *r)
 {
     const peali_tuning_row *last = &r->to->rows[r->to->nrows - 1];
     return r->to->nrows == r->first || last->bytes == SIZE_MAX ||
-           broken(r, "the rows of %s %s %d before it end without inf", peal_kind_name(last->kind), last->transport, (int)last->ranks);
+           broken(r, "the rows of %s %s %d before it end without inf", peal_kind_name(last->kind), last->transport,
+                  (int)last->ranks);
 }
 
 static bool in_order(const reading *r, const peali_tuning_row *row)
@@ -95,7 +96,7 @@ static bool fill(const reading *r, char word[6][64], peali_tuning_row *row)
     if (kind < 0)
         return broken(r, "no collective %s", word[0]);
     *row = (peali_tuning_row){.kind = (peal_kind)kind, .line = r->line, .bytes = SIZE_MAX};
-    if (!known_transport(word[1]))
+    if (!peali_tuning_transport(word[1]))
         return broken(r, "no transport %s; it is loop, mpi, ucx, shm or *", word[1]);
     strcpy(row->transport, word[1]);
     if (!number(word[2], false, &ranks) || ranks < 1 || ranks > 1000000000)

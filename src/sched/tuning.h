@@ -21,7 +21,7 @@
 enum {
     PEALI_TUNING_ROWS = 1024, /* the most that a table has, the built-in rows among them */
     PEALI_TUNING_WHY = 256,
-    /* W. A window of more slices than a pipeline is deep gains nothing; 4 covers the trees to 16 ranks (LOWERING, "Order of slices"). */
+    /* W. More slices in flight than a pipeline is deep gain nothing; 4 covers the trees to 16 ranks (LOWERING, "Order of slices"). */
     PEALI_TUNING_WINDOW = 4,
 };
 
@@ -36,13 +36,17 @@ typedef struct peali_tuning_row {
     const peal_algo *algo;
 } peali_tuning_row;
 
-/* Plain data. The rows of a file come first, then the built-in ones: they serve the collectives and transports that a file lacks. */
+/* Plain data. The rows of a file come first, then the built-in ones, for the collectives and transports that the file lacks. */
 typedef struct peali_tuning {
     int nrows, ngiven;
     peali_tuning_row rows[PEALI_TUNING_ROWS];
 } peali_tuning;
 
-/* Reads the table of file PATH (NULL: none), and the built-in one; false and WHY where it is unreadable or malformed. Threads: any. */
+/*
+ * Reads the table of file PATH (NULL: none), and the built-in one; false and WHY where it is unreadable or malformed.
+ *
+ * Threads: any.
+ */
 bool peali_tuning_read(const char *path, peali_tuning *tuning, char why[PEALI_TUNING_WHY]);
 
 /*
@@ -75,6 +79,9 @@ static inline size_t peali_tuning_slices(size_t bytes, size_t slice_bytes)
 {
     return slice_bytes ? (bytes - (bytes > 0)) / slice_bytes + 1 : 1;
 }
+
+/* Is that a transport's name, or `*`? */
+bool peali_tuning_transport(const char *name);
 
 /* The kind of that name, or -1. */
 int peali_tuning_kind(const char *name);

@@ -210,6 +210,13 @@ void peali_cost_uniform(peali_cost_params *params, double latency_us, double gbs
         params->link[c] = (peali_link_cost){.send_ns = latency_us * 1e3, .byte_ns = 1 / gbs};
 }
 
+void peali_cost_example(peali_cost_params *params)
+{
+    peali_cost_uniform(params, 1, 10);
+    params->link[PEALI_FAR].send_ns = 2000;
+    params->reduce_byte_ns = 0.05;
+}
+
 double peali_cost(const peal_algo *algo, const peal_problem *problem, size_t bytes, const peali_cost_params *params, int slices)
 {
     shape s = shape_of(algo, problem);

@@ -38,6 +38,10 @@ typedef struct peali_cost_params {
 /* Fills PARAMS with LATENCY_US and GBS of both classes, and no cost of arithmetic: the start of every set of figures. */
 void peali_cost_uniform(peali_cost_params *params, double latency_us, double gbs);
 
+/* Figures of no machine in particular, where none were measured. */
+#define PEALI_COST_EXAMPLE "1 us and 10 GB/s within a node, 2 us and 10 GB/s between nodes, sums at 20 GB/s"
+void peali_cost_example(peali_cost_params *params);
+
 /*
  * The nanoseconds that ALGO needs for a vector of BYTES (allgather, reduce-scatter: of all ranks) in SLICES slices with a window
  * that never holds them up. Ranks on several nodes: a flat algorithm's every round is as slow as its messages between nodes.

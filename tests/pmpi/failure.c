@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     sum_ranks(MPI_COMM_WORLD);
-    expect("taken", 2);
+    expect("taken", 3);
     MPI_Finalize();
     return 0;
 }

@@ -35,9 +35,12 @@ ranks_peal() {
     ranks "$nranks" env LD_PRELOAD="$library" "$@"
 }
 
-# Prints the table of the last program, and fails where Peal took no allreduce.
+# want_taken KIND...: prints the table of the last program, and fails where Peal took none of a kind.
 want_taken() {
-    table=$(sed -n '/allreduce .*\(taken\|passed on\)/s/^\[peal\] info rank 0: //p' "$dir/log.0" 2>/dev/null)
+    table=$(sed -n '/ \(taken\|passed on\) /s/^\[peal\] info rank 0: //p' "$dir/log.0" 2>/dev/null)
     echo "$table"
-    echo "$table" | awk '$2 == "taken" { n += $NF } END { exit !(n > 0) }' || fail "no allreduce was taken"
+    for kind in "$@"; do
+        echo "$table" | awk -v kind="$kind" '$1 == kind && $2 == "taken" { n += $NF } END { exit !(n > 0) }' ||
+            fail "no $kind was taken"
+    done
 }

@@ -35,4 +35,4 @@ paste -d '|' "$dir/plain.words" "$dir/peal.words" | awk -F '|' -v tolerance="$to
         if (!same) { print "differs: " $0; wrong = 1 }
     }
     END { printf "%d reals, the worst off by %.3g\n", reals, worst; exit wrong || !reals }' || fail "the output differs"
-want_taken
+want_taken allreduce broadcast

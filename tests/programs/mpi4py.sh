@@ -45,4 +45,4 @@ for rank in 0 1; do
     diff "$dir/plain.outcomes.$rank" "$dir/peal.outcomes.$rank" || fail "rank $rank: outcomes without Peal (<) and under it (>)"
 done
 sed 's/.*\.\.\. \([A-Za-z]*\).*/\1/' "$dir/peal.outcomes.0" | sort | uniq -c
-want_taken
+want_taken allreduce allgather reduce_scatter broadcast reduce

@@ -1,0 +1,92 @@
+/*
+ * A row holds up to the middle, by ratio, between its size and the next. Each collective begins with a comment that says where it
+ * was measured; that comment goes when its rows are replaced.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+#include "tune.h"
+
+static bool same(const peali_tune_step *a, const peali_tune_step *b)
+{
+    return a->best.algo == b->best.algo && a->best.slice_bytes == b->best.slice_bytes && a->flat.algo == b->flat.algo &&
+           a->flat.slice_bytes == b->flat.slice_bytes;
+}
+
+static void print_pick(const peali_tune_result *t, const peali_tune_pick *pick, const char *bytes, FILE *to)
+{
+    char slice[24];
+    if (pick->algo)
+        fprintf(to, "%-14s %-4s %5d %8s %-20s %s\n", peal_kind_name(pick->algo->kind), t->transport, t->team->nranks, bytes,
+                pick->algo->name, peali_bytes_text(pick->slice_bytes, slice));
+}
+
+static void print_kind(const peali_tune_result *t, peal_kind kind, FILE *to)
+{
+    peali_host host = peali_host_find();
+    const peali_tune_step *steps = t->steps[kind];
+    fprintf(to, "# %s %s %d: peal tune on %s, %d cores, %s\n", peal_kind_name(kind), t->transport, t->team->nranks, host.cpu,
+            host.cores, t->team->library ? t->team->library : "threads");
+    for (int i = 0; i < t->nsteps[kind]; i++) {
+        bool last = i + 1 == t->nsteps[kind];
+        char bytes[24] = "inf";
+        if (!last && same(&steps[i], &steps[i + 1]))
+            continue;
+        if (!last)
+            peali_bytes_text((size_t)((double)steps[i].bytes * sqrt(t->factor)), bytes);
+        print_pick(t, &steps[i].best, bytes, to);
+        if (steps[i].flat.algo != steps[i].best.algo)
+            print_pick(t, &steps[i].flat, bytes, to);
+    }
+}
+
+void peali_tune_print(const peali_tune_result *result, FILE *to)
+{
+    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+        if (result->nsteps[kind])
+            print_kind(result, (peal_kind)kind, to);
+}
+
+/* Is LINE a row, or the first comment, of what was tuned anew? */
+static bool replaced(const peali_tune_result *t, const char *line)
+{
+    char kind[32], transport[8];
+    int ranks, found;
+    line += strspn(line, "# ");
+    if (sscanf(line, "%31s %7s %d", kind, transport, &ranks) != 3)
+        return false;
+    found = peali_tuning_kind(kind);
+    return found >= 0 && t->nsteps[found] && strcmp(transport, t->transport) == 0 && ranks == t->team->nranks;
+}
+
+static void copy(const peali_tune_result *t, FILE *from, FILE *to)
+{
+    char line[256];
+    while (from && fgets(line, sizeof line, from))
+        if (!replaced(t, line))
+            fputs(line, to);
+    if (!from)
+        fputs("# collective, transport, ranks, bytes up to which the row holds, algorithm, slice_bytes (0: one slice)\n", to);
+}
+
+/* By another file of the same folder, so that no reader sees half a table. */
+bool peali_tune_merge(const peali_tune_result *result, const char *file)
+{
+    char other[1100];
+    snprintf(other, sizeof other, "%s.new", file);
+    FILE *from = fopen(file, "r"), *to = fopen(other, "w");
+    if (to) {
+        copy(result, from, to);
+        peali_tune_print(result, to);
+    }
+    bool ok = to && !ferror(to);
+    ok = to && fclose(to) == 0 && ok && rename(other, file) == 0;
+    if (!ok)
+        fprintf(stderr, "peal tune: cannot write %s: %s\n", file, strerror(errno));
+    if (from)
+        fclose(from);
+    return ok;
+}

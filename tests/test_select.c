@@ -1,0 +1,221 @@
+/* Tuning tables: what they say, what breaks them, and that all ranks of a communicator choose alike. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "comm/comm.h"
+#include "sched/tuning.h"
+#include "team.h"
+
+static peali_tuning table;
+static char why[PEALI_TUNING_WHY];
+
+/* The table of TEXT, by way of a file. */
+static bool read_text(const char *text)
+{
+    char path[] = "test_select_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    why[0] = '\0';
+    bool ok = peali_tuning_read(path, &table, why);
+    unlink(path);
+    return ok;
+}
+
+static peali_tuning_choice choose(peal_kind kind, const char *transport, int nranks, size_t bytes)
+{
+    peal_problem problem = {.kind = kind, .nranks = nranks, .nnodes = 1};
+    return peali_tuning_choose(peali_tuning_find(&table, kind, transport, nranks), &problem, bytes);
+}
+
+static void takes(const char *transport, int nranks, size_t bytes, const char *algo, size_t slice_bytes)
+{
+    peali_tuning_choice c = choose(PEAL_ALLREDUCE, transport, nranks, bytes);
+    assert_non_null(c.algo);
+    assert_string_equal(c.algo->name, algo);
+    assert_int_equal(c.slice_bytes, slice_bytes);
+}
+
+static const char good[] = "# a comment\n"
+                           "\n"
+                           "allreduce mpi 4 1024 binomial 0\n"
+                           "  allreduce mpi 4 16k recursive_doubling 0\n"
+                           "allreduce mpi 4 inf ring 256K\n"
+                           "allreduce mpi 16 inf rabenseifner 1m\n"
+                           "allreduce * 8 inf circulant 0\n";
+
+static void test_lookup(void **state)
+{
+    assert_true(read_text(good));
+    assert_int_equal(table.ngiven, 5);
+    takes("mpi", 4, 1, "binomial", 0);
+    takes("mpi", 4, 1024, "binomial", 0);
+    takes("mpi", 4, 1025, "recursive_doubling", 0);
+    takes("mpi", 4, 16 << 10, "recursive_doubling", 0);
+    takes("mpi", 4, (16 << 10) + 1, "ring", 256 << 10);
+    takes("mpi", 4, SIZE_MAX, "ring", 256 << 10);
+    takes("ucx", 4, 16, "circulant", 0); /* any transport */
+    takes("mpi", 2, 16, "binomial", 0);
+    takes("mpi", 7, 16, "binomial", 0);  /* 7/4 is less than 16/7 */
+    takes("mpi", 8, 16, "binomial", 0);  /* as near to both: the first */
+    takes("mpi", 9, 16, "rabenseifner", 1 << 20);
+    takes("mpi", 4000, 16, "rabenseifner", 1 << 20);
+}
+
+static void test_others_are_built_in(void **state)
+{
+    static peali_tuning alone;
+    assert_true(read_text(good));
+    assert_true(peali_tuning_read(NULL, &alone, why));
+    assert_int_equal(alone.ngiven, 0);
+    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++) {
+        peali_tuning_choice c = choose((peal_kind)kind, "mpi", 4, 1 << 20);
+        assert_non_null(c.row);
+        assert_int_equal(c.row->given, kind == PEAL_ALLREDUCE);
+        assert_int_equal(c.algo->kind, kind);
+    }
+    assert_int_not_equal(peali_tuning_hash(&alone), peali_tuning_hash(&table));
+}
+
+static void test_fallback(void **state)
+{
+    static const int two_nodes[] = {0, 0, 1, 1};
+    peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = 4, .nnodes = 2, .node = two_nodes};
+    assert_true(read_text("allreduce * 4 inf hierarchical 0\nallreduce * 4 inf ring 64k\n"));
+    takes("mpi", 4, 16, "ring", 64 << 10);
+    peali_tuning_choice c = peali_tuning_choose(peali_tuning_find(&table, PEAL_ALLREDUCE, "mpi", 4), &problem, 16);
+    assert_string_equal(c.algo->name, "hierarchical");
+    assert_true(read_text("allreduce * 4 inf hierarchical 0\n")); /* none is left: the first that suits */
+    c = choose(PEAL_ALLREDUCE, "mpi", 4, 16);
+    assert_null(c.row);
+    assert_non_null(c.algo);
+    assert_null(strstr(c.algo->name, "hierarchical"));
+}
+
+/* Every algorithm that the built-in table names can be chosen at any number of ranks. */
+static void test_always_some(void **state)
+{
+    assert_true(peali_tuning_read(NULL, &table, why));
+    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+        for (int n = 1; n <= 70; n++)
+            for (size_t bytes = 1; bytes < (size_t)1 << 40; bytes *= 8) {
+                peali_tuning_choice c = choose((peal_kind)kind, "mpi", n, bytes);
+                assert_non_null(c.algo);
+                assert_int_equal(c.algo->kind, kind);
+            }
+}
+
+static void test_malformed(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"allreduce mpi 4 inf ring\n", "line 1: it has not the 6 words"},
+        {"# x\nallreduce mpi 4 inf ring 0 0\n", "line 2: it has not the 6 words"},
+        {"barrier mpi 4 inf ring 0\n", "line 1: no collective barrier"},
+        {"allreduce tcp 4 inf ring 0\n", "line 1: no transport tcp"},
+        {"allreduce mpi 0 inf ring 0\n", "line 1: ranks 0"},
+        {"allreduce mpi 4k inf ring 0\n", "line 1: ranks 4k"},
+        {"allreduce mpi 4 1x ring 0\n", "line 1: bytes 1x"},
+        {"allreduce mpi 4 -1 ring 0\n", "line 1: bytes -1"},
+        {"allreduce mpi 4 1kk ring 0\n", "line 1: bytes 1kk"},
+        {"allreduce mpi 4 inf rign 0\n", "line 1: no algorithm rign of allreduce"},
+        {"broadcast mpi 4 inf ring 0\n", "line 1: no algorithm ring of broadcast"},
+        {"allreduce mpi 4 inf ring inf\n", "line 1: slice_bytes inf"},
+        {"allreduce mpi 4 2k ring 0\nallreduce mpi 4 1k ring 0\n", "line 2: its bytes are below"},
+        {"allreduce mpi 4 2k ring 0\nallreduce mpi 8 inf ring 0\n",
+         "line 2: the rows of allreduce mpi 4 before it end without inf"},
+        {"allreduce mpi 4 2k ring 0\n", "line 2: the rows of allreduce mpi 4 before it end without inf"},
+        {"allreduce mpi 4 inf ring 0\nallreduce mpi 8 inf ring 0\nallreduce mpi 4 inf ring 0\n",
+         "line 3: the rows of allreduce mpi 4 are not together"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_false(read_text(cases[i].text));
+        if (strncmp(why, cases[i].says, strlen(cases[i].says)) != 0)
+            fail_msg("%s says: %s", cases[i].text, why);
+    }
+    assert_false(peali_tuning_read("nowhere/table", &table, why));
+    assert_non_null(strstr(why, "cannot be read: No such file"));
+    assert_false(peali_tuning_read(".", &table, why)); /* opened, but a folder */
+    assert_non_null(strstr(why, "cannot be read"));
+}
+
+static void test_too_much(void **state)
+{
+    static char text[PEALI_TUNING_ROWS * 64];
+    size_t at = 0;
+    for (int i = 1; i <= PEALI_TUNING_ROWS; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "allreduce mpi %d inf ring 0\n", i);
+    assert_false(read_text(text));
+    assert_non_null(strstr(why, "more than 1024"));
+    memset(text, ' ', 300);
+    strcpy(text + 300, "\n");
+    assert_false(read_text(text));
+    assert_non_null(strstr(why, "line 1: it is longer"));
+}
+
+static void test_hash(void **state)
+{
+    assert_true(read_text(good));
+    uint64_t hash = peali_tuning_hash(&table);
+    assert_true(read_text("allreduce mpi 4 1k binomial 0\nallreduce mpi 4 16K recursive_doubling 0\n# and\n"
+                          "allreduce mpi 4 inf ring 262144\nallreduce mpi 16 inf rabenseifner 1024k\n"
+                          "allreduce * 8 inf circulant 0"));
+    assert_int_equal(peali_tuning_hash(&table), hash); /* other words for the same */
+    assert_true(read_text("allreduce mpi 4 1k binomial 0\nallreduce mpi 4 16K recursive_doubling 0\n"
+                          "allreduce mpi 4 inf ring 262145\nallreduce mpi 16 inf rabenseifner 1024k\n"
+                          "allreduce * 8 inf circulant 0"));
+    assert_int_not_equal(peali_tuning_hash(&table), hash);
+}
+
+static void test_slices(void **state)
+{
+    static const size_t cases[][3] = {{0, 0, 1}, {100, 0, 1}, {0, 10, 1}, {1, 10, 1}, {10, 10, 1}, {11, 10, 2}, {100, 10, 10},
+                                      {SIZE_MAX, SIZE_MAX, 1}, {SIZE_MAX, 1, SIZE_MAX}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(peali_tuning_slices(cases[i][0], cases[i][1]), cases[i][2]);
+}
+
+enum { SIZES = 22 };
+
+static void note_choices(peal_comm *comm, int rank, void *ctx)
+{
+    const char *(*choice)[PEAL_KIND_COUNT][SIZES] = ctx;
+    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+        for (int i = 0; i < SIZES; i++)
+            choice[rank][kind][i] = peal_comm_choice(comm, (peal_kind)kind, (size_t)1 << i, PEAL_DOUBLE, PEAL_SUM);
+}
+
+/* All ranks choose alike, though their memory differs, and as the table says of the vector's bytes. */
+static void test_ranks_agree(void **state)
+{
+    enum { N = 5 };
+    static const char *choice[N][PEAL_KIND_COUNT][SIZES];
+    peali_layout layouts[N] = {[1] = {.staged = true}, [4] = {.staged = true}};
+    assert_int_equal(team_run_in(N, layouts, note_choices, choice), PEAL_OK);
+    assert_true(peali_tuning_read(NULL, &table, why));
+    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+        for (int i = 0; i < SIZES; i++) {
+            bool parts = kind == PEAL_ALLGATHER || kind == PEAL_REDUCE_SCATTER;
+            const peal_algo *algo = choose((peal_kind)kind, "loop", N, ((size_t)8 << i) * (parts ? N : 1)).algo;
+            for (int r = 0; r < N; r++)
+                assert_string_equal(choice[r][kind][i], algo->name);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lookup),      cmocka_unit_test(test_others_are_built_in), cmocka_unit_test(test_fallback),
+        cmocka_unit_test(test_always_some), cmocka_unit_test(test_malformed),           cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_hash),        cmocka_unit_test(test_slices),              cmocka_unit_test(test_ranks_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
