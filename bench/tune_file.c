@@ -28,8 +28,9 @@ static void print_kind(const peali_tune_result *t, peal_kind kind, FILE *to)
 {
     peali_host host = peali_host_find();
     const peali_tune_step *steps = t->steps[kind];
-    fprintf(to, "# %s %s %d: peal tune on %s, %d cores, %s\n", peal_kind_name(kind), t->transport, t->team->nranks, host.cpu,
-            host.cores, t->team->library ? t->team->library : "threads");
+    const char *library = t->team->library ? t->team->library : "threads";
+    fprintf(to, "# %s %s %d: peal tune on %s, %d cores, %.*s\n", peal_kind_name(kind), t->transport, t->team->nranks, host.cpu,
+            host.cores, (int)strcspn(library, ","), library);
     for (int i = 0; i < t->nsteps[kind]; i++) {
         bool last = i + 1 == t->nsteps[kind];
         char bytes[24] = "inf";

@@ -1,6 +1,6 @@
 /*
- * The same bits on all ranks and in repeated runs, for every allreduce, type and operation, on values that round, overflow and are no
- * numbers; by messages, across reach in both modes, and on two nodes.
+ * The same bits on all ranks and in repeated runs, for every allreduce, type and operation, on values that round, overflow and are
+ * no numbers; by messages, across reach in both modes, and on two nodes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

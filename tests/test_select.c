@@ -49,24 +49,29 @@ static const char good[] = "# a comment\n"
                            "  allreduce mpi 4 16k recursive_doubling 0\n"
                            "allreduce mpi 4 inf ring 256K\n"
                            "allreduce mpi 16 inf rabenseifner 1m\n"
-                           "allreduce * 8 inf circulant 0\n";
+                           "allreduce * 4 inf ring 0\n"
+                           "allreduce * 64 inf circulant 0\n";
 
 static void test_lookup(void **state)
 {
     assert_true(read_text(good));
-    assert_int_equal(table.ngiven, 5);
+    assert_int_equal(table.ngiven, 6);
     takes("mpi", 4, 1, "binomial", 0);
     takes("mpi", 4, 1024, "binomial", 0);
     takes("mpi", 4, 1025, "recursive_doubling", 0);
     takes("mpi", 4, 16 << 10, "recursive_doubling", 0);
     takes("mpi", 4, (16 << 10) + 1, "ring", 256 << 10);
     takes("mpi", 4, SIZE_MAX, "ring", 256 << 10);
-    takes("ucx", 4, 16, "circulant", 0); /* any transport */
+    takes("ucx", 4, 16, "ring", 0); /* any transport */
+    takes("ucx", 16, 16, "ring", 0);
+    takes("ucx", 17, 16, "circulant", 0);
     takes("mpi", 2, 16, "binomial", 0);
     takes("mpi", 7, 16, "binomial", 0);  /* 7/4 is less than 16/7 */
     takes("mpi", 8, 16, "binomial", 0);  /* as near to both: the first */
     takes("mpi", 9, 16, "rabenseifner", 1 << 20);
-    takes("mpi", 4000, 16, "rabenseifner", 1 << 20);
+    takes("mpi", 32, 16, "rabenseifner", 1 << 20);
+    takes("mpi", 33, 16, "circulant", 0);
+    takes("mpi", 4000, 16, "circulant", 0);
 }
 
 static void test_others_are_built_in(void **state)
@@ -167,11 +172,11 @@ static void test_hash(void **state)
     uint64_t hash = peali_tuning_hash(&table);
     assert_true(read_text("allreduce mpi 4 1k binomial 0\nallreduce mpi 4 16K recursive_doubling 0\n# and\n"
                           "allreduce mpi 4 inf ring 262144\nallreduce mpi 16 inf rabenseifner 1024k\n"
-                          "allreduce * 8 inf circulant 0"));
+                          "allreduce * 4 inf ring 0\nallreduce * 64 inf circulant 0"));
     assert_int_equal(peali_tuning_hash(&table), hash); /* other words for the same */
     assert_true(read_text("allreduce mpi 4 1k binomial 0\nallreduce mpi 4 16K recursive_doubling 0\n"
                           "allreduce mpi 4 inf ring 262145\nallreduce mpi 16 inf rabenseifner 1024k\n"
-                          "allreduce * 8 inf circulant 0"));
+                          "allreduce * 4 inf ring 0\nallreduce * 64 inf circulant 0"));
     assert_int_not_equal(peali_tuning_hash(&table), hash);
 }
 

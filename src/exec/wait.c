@@ -80,7 +80,8 @@ static void name_absent(peali_runner *r, int64_t waited_ns, int64_t now_ns)
     r->complained_ns = now_ns;
     if (n > 0 && speaker)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
-                  "%s waits since %.1f s: no word from rank%s %s; not called there yet?", peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, n > 1 ? "s" : "", who);
+                  "%s waits since %.1f s: no word from rank%s %s; not called there yet?",
+                  peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, n > 1 ? "s" : "", who);
     else if (n == 0)
         report(r, waited_ns);
 }

@@ -126,8 +126,8 @@ static peal_status mpi_test(peali_net *net, peali_net_req *req)
 }
 
 /*
- * MPI can take back a receive. A send it cannot: what MPI has not read yet, it may still read, so the caller's memory should
- * stay.
+ * MPI can take back a receive. A send it cannot: a receive of the same tag that is posted later would still meet it, and read
+ * memory that is the caller's again. So the shadow of a failed call is of no more use, as net.h says.
  */
 static void mpi_cancel(peali_net *net, peali_net_req *req)
 {

@@ -21,6 +21,8 @@
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
 static const int64_t CANCEL_NS = 200000000; /* how long a send that UCX cannot take back may need to end */
 
+enum { ANSWERED = 1024 }; /* bytes from which UCX's rendezvous, which answers its sender, may have carried a message */
+
 enum { CARD_TYPE = 0x6c616570, CARD_VERSION = 1 };
 struct card {
     uint32_t type, version;
@@ -36,8 +38,6 @@ struct link {
     bool unflushed;
 };
 
-struct request;
-
 struct ucx_net {
     peali_net net;
     peali_net *host;
@@ -45,19 +45,16 @@ struct ucx_net {
     uint32_t id;
     struct card *card;
     struct link *links; /* by rank */
-    struct request *waiting; /* sends whose connection is not up yet, in their order */
-    int *unflushed;     /* ranks that were sent to since the last flush */
+    int *unflushed;     /* ranks that were sent to, or answered, since the last flush */
     int nunflushed;
-    void *flushing;     /* UCX's flush of the last of them; NULL: none is under way */
+    void *fence;        /* to the last of them; NULL: none is under way */
     peali_ucx_pending *pending;
     bool spoilt;        /* a send that was cancelled has not ended */
 };
 
 /* A peali_net_req, as this transport fills it. */
 struct __attribute__((may_alias)) request {
-    peali_ucx_pending *pending; /* NULL: not UCX's; STATUS says whether it waits or ended */
-    struct request *next;       /* among the sends that wait for their connection */
-    const void *data;           /* of one that waits */
+    peali_ucx_pending *pending; /* NULL: it ended, as STATUS says */
     uint64_t bytes;
     uint32_t tag : 31, receives : 1;
     int32_t peer;
@@ -146,57 +143,22 @@ static void note_unflushed(struct ucx_net *u, int peer)
     u->links[peer].unflushed = true;
 }
 
-/* Hands R to UCX, or answers false: not yet. */
-static bool post_send(struct ucx_net *u, struct request *r)
-{
-    struct link *link = &u->links[r->peer];
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = UCS_MEMORY_TYPE_HOST};
-    ucs_status_t status = peali_ucx_hub_reach(u->hub, link->peer);
-    if (status == UCS_INPROGRESS)
-        return false;
-    if (status == UCS_OK) {
-        uint64_t wire = wire_tag(link->id, u->net.rank, r->tag);
-        enter(u, r, u->hub->ucp->ucp_tag_send_nbx(link->peer->ep, r->data, r->bytes, wire, &param));
-        note_unflushed(u, r->peer);
-    } else {
-        r->status = fail(u, r, status);
-    }
-    return true;
-}
-
-/* Posts the sends whose connections have come up. Those to one peer stay in order, as it comes up for all of them at once. */
-static void post_waiting(struct ucx_net *u)
-{
-    for (struct request **at = &u->waiting; *at;) {
-        struct request *r = *at;
-        if (post_send(u, r))
-            *at = r->next;
-        else
-            at = &r->next;
-    }
-}
-
-static void advance(struct ucx_net *u)
-{
-    u->hub->ucp->ucp_worker_progress(u->hub->worker);
-    post_waiting(u);
-}
-
 static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
+    struct link *link = &u->links[peer];
     struct request *r = (struct request *)req;
-    *r = (struct request){.data = data, .bytes = bytes, .tag = tag, .peer = peer, .status = PEAL_IN_PROGRESS};
+    *r = (struct request){.bytes = bytes, .tag = tag, .peer = peer};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = UCS_MEMORY_TYPE_HOST};
     lock(u);
-    post_waiting(u);
-    if (!post_send(u, r)) {
-        struct request **end = &u->waiting;
-        while (*end)
-            end = &(*end)->next;
-        *end = r;
+    ucs_status_t status = peali_ucx_hub_connect(u->hub, link->peer);
+    if (status == UCS_OK) {
+        uint64_t wire = wire_tag(link->id, net->rank, tag);
+        enter(u, r, u->hub->ucp->ucp_tag_send_nbx(link->peer->ep, data, bytes, wire, &param));
+        note_unflushed(u, peer);
     }
     unlock(u);
-    return PEAL_OK;
+    return status == UCS_OK ? PEAL_OK : fail(u, r, status);
 }
 
 /* A request also where the message is there already: UCX 1.13 tells its length in no other way, whatever its manual says. */
@@ -204,7 +166,7 @@ static peal_status ucx_recv(peali_net *net, int peer, uint32_t tag, void *data, 
 {
     struct ucx_net *u = (struct ucx_net *)net;
     struct request *r = (struct request *)req;
-    *r = (struct request){.bytes = bytes, .tag = tag, .receives = 1, .peer = peer, .status = PEAL_IN_PROGRESS};
+    *r = (struct request){.bytes = bytes, .tag = tag, .receives = 1, .peer = peer};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .memory_type = UCS_MEMORY_TYPE_HOST};
     lock(u);
@@ -235,6 +197,8 @@ static peal_status look(struct ucx_net *u, struct request *r)
         return PEAL_IN_PROGRESS;
     let_go(u, r->pending);
     r->pending = NULL;
+    if (r->receives && r->bytes >= ANSWERED)
+        note_unflushed(u, r->peer);
     return verdict(u, r, status, got);
 }
 
@@ -245,20 +209,11 @@ static peal_status ucx_test(peali_net *net, peali_net_req *req)
     lock(u);
     peal_status status = look(u, r);
     if (status == PEAL_IN_PROGRESS) {
-        advance(u);
+        u->hub->ucp->ucp_worker_progress(u->hub->worker);
         status = look(u, r);
     }
     unlock(u);
     return status;
-}
-
-static void forget_waiting(struct ucx_net *u, const struct request *r)
-{
-    struct request **at = &u->waiting;
-    while (*at && *at != r)
-        at = &(*at)->next;
-    if (*at)
-        *at = r->next;
 }
 
 /*
@@ -270,12 +225,9 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
     struct ucx_net *u = (struct ucx_net *)net;
     struct request *r = (struct request *)req;
     size_t got;
-    lock(u);
-    forget_waiting(u, r);
-    if (!r->pending) {
-        unlock(u);
+    if (!r->pending)
         return;
-    }
+    lock(u);
     u->hub->ucp->ucp_request_cancel(u->hub->worker, r->pending);
     int64_t until_ns = peali_clock_ns() + CANCEL_NS;
     ucs_status_t status;
@@ -291,41 +243,47 @@ static peal_status ucx_progress(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     lock(u);
-    advance(u);
+    u->hub->ucp->ucp_worker_progress(u->hub->worker);
     unlock(u);
     return u->host->progress(u->host);
 }
 
-/* Begins or continues the flush to the last rank of the list. */
-static ucs_status_t flush_last(struct ucx_net *u)
+/* Sends a fence to the last rank of the list, or looks after the one under way. */
+static ucs_status_t fence_last(struct ucx_net *u)
 {
     const peali_ucx_library *ucp = u->hub->ucp;
-    ucp_request_param_t param = {.op_attr_mask = 0};
-    if (!u->flushing) {
-        ucs_status_ptr_t answer = ucp->ucp_ep_flush_nbx(u->links[u->unflushed[u->nunflushed - 1]].peer->ep, &param);
+    peali_ucx_peer *peer = u->links[u->unflushed[u->nunflushed - 1]].peer;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                 .flags = UCP_AM_SEND_FLAG_EAGER, .memory_type = UCS_MEMORY_TYPE_HOST};
+    if (!u->fence) {
+        ucs_status_t status = peali_ucx_hub_connect(u->hub, peer);
+        if (status != UCS_OK)
+            return status;
+        ucs_status_ptr_t answer = ucp->ucp_am_send_nbx(peer->ep, PEALI_UCX_FENCE, NULL, 0, NULL, 0, &param);
         if (!UCS_PTR_IS_PTR(answer))
             return UCS_PTR_RAW_STATUS(answer);
-        u->flushing = answer;
+        u->fence = answer;
     }
     ucp->ucp_worker_progress(u->hub->worker);
-    ucs_status_t status = ucp->ucp_request_check_status(u->flushing);
+    ucs_status_t status = ucp->ucp_request_check_status(u->fence);
     if (status != UCS_INPROGRESS) {
-        ucp->ucp_request_free(u->flushing);
-        u->flushing = NULL;
+        ucp->ucp_request_free(u->fence);
+        u->fence = NULL;
     }
     return status;
 }
 
 /*
- * What UCX calls sent may still lie here (FACTS), so the connections that were used are flushed; not the worker, for that would
- * wait for peers of other communicators too, and they may be waiting for this rank.
+ * What UCX calls sent may still wait here for room in a socket (FACTS). A fence, a message that says nothing, queues up behind it:
+ * when it has left, so has all before it. UCX's own flush waits for more, and that is fatal over tcp: for the peer's UCX to
+ * answer, every time, while the peer may be done with this call and wait for this rank outside of Peal.
  */
 static peal_status ucx_flush(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     ucs_status_t status = UCS_OK;
     lock(u);
-    while (u->nunflushed > 0 && (status = flush_last(u)) == UCS_OK)
+    while (u->nunflushed > 0 && (status = fence_last(u)) == UCS_OK)
         u->links[u->unflushed[--u->nunflushed]].unflushed = false;
     unlock(u);
     if (status == UCS_OK || status == UCS_INPROGRESS)
@@ -366,13 +324,13 @@ static void ucx_destroy(peali_net *net)
     peali_net *host = u->host;
     lock(u);
     forget_strays(u);
-    u->spoilt |= u->pending || u->flushing;
+    u->spoilt |= u->pending || u->fence;
     while (u->pending) {
         u->hub->ucp->ucp_request_cancel(u->hub->worker, u->pending);
         let_go(u, u->pending);
     }
-    if (u->flushing)
-        u->hub->ucp->ucp_request_free(u->flushing);
+    if (u->fence)
+        u->hub->ucp->ucp_request_free(u->fence);
     unlock(u);
     peali_ucx_hub_leave(&u->hub, u->spoilt);
     net_free(u);

@@ -11,61 +11,50 @@
 #include <xxhash.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/log.h"
-
-static const int64_t CLOSE_NS = 200000000; /* for peers that answer; one that is gone never does */
 
 /* The hub that new nets join. */
 static peali_ucx_hub *current;
 static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER; /* of `current`, and of nets and next_id in every hub */
 
+static ucs_status_t hear_fence(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
+                               const ucp_am_recv_param_t *param)
+{
+    return UCS_OK;
+}
+
 static ucs_status_t open_worker(peali_ucx_hub *h)
 {
-    ucp_params_t context = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE, .features = UCP_FEATURE_TAG,
+    ucp_params_t context = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE, .features = UCP_FEATURE_TAG | UCP_FEATURE_AM,
                             .request_size = sizeof(peali_ucx_pending)};
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    ucp_am_handler_param_t fence = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                    .id = PEALI_UCX_FENCE, .cb = hear_fence};
     ucs_status_t status = h->ucp->ucp_init_version(PEALI_UCX_MAJOR, PEALI_UCX_MINOR, &context, NULL, &h->context);
     if (status == UCS_OK)
         status = h->ucp->ucp_worker_create(h->context, &worker, &h->worker);
+    if (status == UCS_OK)
+        status = h->ucp->ucp_worker_set_am_recv_handler(h->worker, &fence);
     if (status == UCS_OK)
         status = h->ucp->ucp_worker_get_address(h->worker, &h->address, &h->address_bytes);
     return status;
 }
 
-/* Progresses until REQUEST has ended or the time is up, and gives it back. */
-static void wait_for(peali_ucx_hub *h, ucs_status_ptr_t request, int64_t until_ns)
-{
-    if (!UCS_PTR_IS_PTR(request))
-        return;
-    while (h->ucp->ucp_request_check_status(request) == UCS_INPROGRESS && peali_clock_ns() < until_ns)
-        h->ucp->ucp_worker_progress(h->worker);
-    h->ucp->ucp_request_free(request);
-}
-
-static void close_peers(peali_ucx_hub *h)
-{
-    ucp_request_param_t param = {.op_attr_mask = 0};
-    int64_t until_ns = peali_clock_ns() + CLOSE_NS;
-    for (int b = 0; b < PEALI_UCX_BUCKETS; b++)
-        while (h->peers[b]) {
-            peali_ucx_peer *p = h->peers[b];
-            h->peers[b] = p->next;
-            if (p->ep)
-                wait_for(h, h->ucp->ucp_ep_close_nbx(p->ep, &param), until_ns);
-            peali_free(p);
-        }
-}
-
+/* Endpoints go with their worker. Closing them one by one would flush each, and the peers may be gone. */
 static void hub_free(peali_ucx_hub *h)
 {
-    close_peers(h);
     if (h->address)
         h->ucp->ucp_worker_release_address(h->worker, h->address);
     if (h->worker)
         h->ucp->ucp_worker_destroy(h->worker);
     if (h->context)
         h->ucp->ucp_cleanup(h->context);
+    for (int b = 0; b < PEALI_UCX_BUCKETS; b++)
+        while (h->peers[b]) {
+            peali_ucx_peer *next = h->peers[b]->next;
+            peali_free(h->peers[b]);
+            h->peers[b] = next;
+        }
     pthread_mutex_destroy(&h->lock);
     peali_free(h);
 }
@@ -156,33 +145,11 @@ peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const void *address, size
 }
 
 /* Without UCX's error handling, which would take the shared-memory lanes away (FACTS): what fails shows as a deadline of Peal's. */
-static ucs_status_t connect_start(peali_ucx_hub *h, peali_ucx_peer *p)
+ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer)
 {
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .address = (const ucp_address_t *)p->address, .err_mode = UCP_ERR_HANDLING_MODE_NONE};
-    ucp_request_param_t flush = {.op_attr_mask = 0};
-    ucs_status_t status = p->ep ? UCS_OK : h->ucp->ucp_ep_create(h->worker, &params, &p->ep);
-    if (status != UCS_OK)
-        return status;
-    ucs_status_ptr_t answer = h->ucp->ucp_ep_flush_nbx(p->ep, &flush);
-    p->connecting = UCS_PTR_IS_PTR(answer) ? answer : NULL;
-    return p->connecting ? UCS_INPROGRESS : UCS_PTR_RAW_STATUS(answer);
-}
-
-/*
- * A connection comes up on all its lanes only while the peer drives UCX too. The peer does so until it has this rank's message, and
- * maybe never again; so that message waits for the connection, and not a flush at the end.
- */
-ucs_status_t peali_ucx_hub_reach(peali_ucx_hub *hub, peali_ucx_peer *peer)
-{
-    if (peer->connected)
+    if (peer->ep)
         return UCS_OK;
-    ucs_status_t status = peer->connecting ? hub->ucp->ucp_request_check_status(peer->connecting) : connect_start(hub, peer);
-    if (status == UCS_INPROGRESS)
-        return status;
-    if (peer->connecting)
-        hub->ucp->ucp_request_free(peer->connecting);
-    peer->connecting = NULL;
-    peer->connected = status == UCS_OK;
-    return status;
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                              .address = (const ucp_address_t *)peer->address, .err_mode = UCP_ERR_HANDLING_MODE_NONE};
+    return hub->ucp->ucp_ep_create(hub->worker, &params, &peer->ep);
 }

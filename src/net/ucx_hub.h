@@ -16,14 +16,12 @@
 
 #include "net/ucx_library.h"
 
-enum { PEALI_UCX_BUCKETS = 1024, PEALI_UCX_ID_BITS = 25 };
+enum { PEALI_UCX_BUCKETS = 1024, PEALI_UCX_ID_BITS = 25, PEALI_UCX_FENCE = 0 /* id of active messages that say nothing */ };
 
 /* A worker somewhere, of this process or another, by its address. */
 typedef struct peali_ucx_peer {
     struct peali_ucx_peer *next;
-    ucp_ep_h ep;      /* made for the first message; NULL before */
-    void *connecting; /* its first flush, under way */
-    bool connected;
+    ucp_ep_h ep; /* made for the first message; NULL before */
     uint64_t hash;
     size_t bytes;
     unsigned char address[];
@@ -47,8 +45,8 @@ typedef struct peali_ucx_pending {
 } peali_ucx_pending;
 
 /*
- * This process's hub, made where there is none, and an ID that no other net of it has. PEAL_OK; PEAL_ERR_CONFIG no UCX, or none that
- * works; PEAL_ERR_MEMORY. RANK is for the log. Threads: any.
+ * This process's hub, made where there is none, and an ID that no other net of it has. PEAL_OK; PEAL_ERR_CONFIG no UCX, or none
+ * that works; PEAL_ERR_MEMORY. RANK is for the log. Threads: any.
  */
 PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, peali_ucx_hub **hub, uint32_t *id);
 
@@ -61,7 +59,7 @@ void peali_ucx_hub_leave(peali_ucx_hub **hub, bool spoilt);
 /* The peer with that address, found or made; it lives as long as HUB. NULL: no memory. Threads: any. */
 peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const void *address, size_t bytes);
 
-/* UCS_OK where PEER may be sent to; UCS_INPROGRESS: ask again after progress. HUB's lock is held. */
-ucs_status_t peali_ucx_hub_reach(peali_ucx_hub *hub, peali_ucx_peer *peer);
+/* Makes sure that PEER has an endpoint. HUB's lock is held. */
+ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer);
 
 #endif

@@ -18,9 +18,9 @@
     F(ucp_worker_get_address)                                                                                                     \
     F(ucp_worker_release_address)                                                                                                 \
     F(ucp_worker_progress)                                                                                                        \
+    F(ucp_worker_set_am_recv_handler)                                                                                             \
     F(ucp_ep_create)                                                                                                              \
-    F(ucp_ep_close_nbx)                                                                                                           \
-    F(ucp_ep_flush_nbx)                                                                                                           \
+    F(ucp_am_send_nbx)                                                                                                            \
     F(ucp_tag_send_nbx)                                                                                                           \
     F(ucp_tag_recv_nbx)                                                                                                           \
     F(ucp_tag_recv_request_test)                                                                                                  \

@@ -218,17 +218,21 @@ static bool nearer(int64_t a, int64_t b, int64_t n)
     return most_a * least_b < most_b * least_a;
 }
 
-/* The nearest group among rows FROM to END-1 that name TRANSPORT. */
+/* The nearest group among rows RANGE; of equally near ones the first that names TRANSPORT. */
 static peali_tuning_span nearest(const peali_tuning *t, const int range[2], peal_kind kind, const char *transport, int nranks)
 {
     peali_tuning_span best = {NULL, 0};
     for (int i = range[0]; i < range[1]; i++) {
         const peali_tuning_row *row = &t->rows[i];
-        if (row->kind != kind || strcmp(row->transport, transport) != 0)
+        bool named = strcmp(row->transport, transport) == 0;
+        if (row->kind != kind || (!named && row->transport[0] != '*'))
             continue;
-        if (best.nrows && together(best.rows, row))
+        if (best.nrows && together(best.rows, row)) {
             best.nrows++;
-        else if (!best.nrows || nearer(row->ranks, best.rows->ranks, nranks))
+            continue;
+        }
+        bool better = !best.nrows || nearer(row->ranks, best.rows->ranks, nranks);
+        if (better || (named && best.rows->transport[0] == '*' && !nearer(best.rows->ranks, row->ranks, nranks)))
             best = (peali_tuning_span){row, 1};
     }
     return best;
@@ -238,11 +242,8 @@ peali_tuning_span peali_tuning_find(const peali_tuning *tuning, peal_kind kind, 
 {
     const int ranges[2][2] = {{0, tuning->ngiven}, {tuning->ngiven, tuning->nrows}};
     peali_tuning_span span = {NULL, 0};
-    for (int i = 0; i < 2 && !span.nrows; i++) {
+    for (int i = 0; i < 2 && !span.nrows; i++)
         span = nearest(tuning, ranges[i], kind, transport, nranks);
-        if (!span.nrows)
-            span = nearest(tuning, ranges[i], kind, "*", nranks);
-    }
     return span;
 }
 

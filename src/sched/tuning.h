@@ -21,7 +21,7 @@
 enum {
     PEALI_TUNING_ROWS = 1024, /* the most that a table has, the built-in rows among them */
     PEALI_TUNING_WHY = 256,
-    /* W. More slices in flight than a pipeline is deep gain nothing; 4 covers the trees to 16 ranks (LOWERING, "Order of slices"). */
+    /* W. More slices in flight than a pipeline is deep gain nothing; 4 covers trees to 16 ranks (LOWERING, "Order of slices"). */
     PEALI_TUNING_WINDOW = 4,
 };
 
@@ -58,7 +58,7 @@ const peali_tuning *peali_tuning_get(void);
 /* A hash of what the table says, but for comments and layout. */
 uint64_t peali_tuning_hash(const peali_tuning *tuning);
 
-/* The rows that decide for a collective, transport and number of ranks: those of the nearest number by ratio. */
+/* The rows that decide: those of the nearest number of ranks by ratio; of equally near ones, those that name the transport. */
 typedef struct peali_tuning_span {
     const peali_tuning_row *rows;
     int nrows;
