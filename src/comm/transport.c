@@ -16,8 +16,8 @@ peal_status peali_transport_open(const peali_layout *layout, peali_net **net)
     if (name && strcmp(name, "ucx") == 0) {
         status = peali_net_ucx_create(*net, net);
     } else if (name && strcmp(name, (*net)->name) != 0) {
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, (*net)->rank, "PEAL_NET %s: the ranks of this communicator met over %s; take %s or ucx",
-                  name, (*net)->name, (*net)->name);
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, (*net)->rank,
+                  "PEAL_NET %s: the ranks of this communicator met over %s; take %s or ucx", name, (*net)->name, (*net)->name);
         status = PEAL_ERR_CONFIG;
     }
     if (status == PEAL_OK && layout->fault)

@@ -21,8 +21,6 @@
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
 static const int64_t CANCEL_NS = 200000000; /* how long a send that UCX cannot take back may need to end */
 
-enum { ANSWERED = 1024 }; /* bytes from which UCX's rendezvous, which answers its sender, may have carried a message */
-
 enum { CARD_TYPE = 0x6c616570, CARD_VERSION = 1 };
 struct card {
     uint32_t type, version;
@@ -45,7 +43,7 @@ struct ucx_net {
     uint32_t id;
     struct card *card;
     struct link *links; /* by rank */
-    int *unflushed;     /* ranks that were sent to, or answered, since the last flush */
+    int *unflushed;     /* ranks that were sent to since the last flush */
     int nunflushed;
     void *fence;        /* to the last of them; NULL: none is under way */
     peali_ucx_pending *pending;
@@ -197,8 +195,6 @@ static peal_status look(struct ucx_net *u, struct request *r)
         return PEAL_IN_PROGRESS;
     let_go(u, r->pending);
     r->pending = NULL;
-    if (r->receives && r->bytes >= ANSWERED)
-        note_unflushed(u, r->peer);
     return verdict(u, r, status, got);
 }
 
@@ -252,14 +248,11 @@ static peal_status ucx_progress(peali_net *net)
 static ucs_status_t fence_last(struct ucx_net *u)
 {
     const peali_ucx_library *ucp = u->hub->ucp;
-    peali_ucx_peer *peer = u->links[u->unflushed[u->nunflushed - 1]].peer;
+    ucp_ep_h ep = u->links[u->unflushed[u->nunflushed - 1]].peer->ep;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                  .flags = UCP_AM_SEND_FLAG_EAGER, .memory_type = UCS_MEMORY_TYPE_HOST};
     if (!u->fence) {
-        ucs_status_t status = peali_ucx_hub_connect(u->hub, peer);
-        if (status != UCS_OK)
-            return status;
-        ucs_status_ptr_t answer = ucp->ucp_am_send_nbx(peer->ep, PEALI_UCX_FENCE, NULL, 0, NULL, 0, &param);
+        ucs_status_ptr_t answer = ucp->ucp_am_send_nbx(ep, PEALI_UCX_FENCE, NULL, 0, NULL, 0, &param);
         if (!UCS_PTR_IS_PTR(answer))
             return UCS_PTR_RAW_STATUS(answer);
         u->fence = answer;

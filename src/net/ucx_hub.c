@@ -25,8 +25,8 @@ static ucs_status_t hear_fence(void *arg, const void *header, size_t header_byte
 
 static ucs_status_t open_worker(peali_ucx_hub *h)
 {
-    ucp_params_t context = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE, .features = UCP_FEATURE_TAG | UCP_FEATURE_AM,
-                            .request_size = sizeof(peali_ucx_pending)};
+    ucp_params_t context = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE,
+                            .features = UCP_FEATURE_TAG | UCP_FEATURE_AM, .request_size = sizeof(peali_ucx_pending)};
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_am_handler_param_t fence = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
                                     .id = PEALI_UCX_FENCE, .cb = hear_fence};
