@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -341,6 +342,56 @@ static void flush(struct rank *me)
     EXPECT(me, status == PEAL_OK);
 }
 
+enum { BURST = 64, PIECE = 1500 };
+
+/* Sends N messages, flushes, and then drives nothing for a while, whose end it tells. */
+static void send_and_sleep(struct rank *me, int n, const unsigned char *data)
+{
+    const struct timespec nap = {.tv_nsec = 50000000};
+    peali_net_req reqs[BURST];
+    peal_status status = PEAL_IN_PROGRESS;
+    for (int i = 0; i < n; i++)
+        send_to(me, 1, 12, data, PIECE, &reqs[i]);
+    for (int i = 0; i < n; i++)
+        wait_for(me, &reqs[i]);
+    while (status == PEAL_IN_PROGRESS)
+        status = me->net->flush(me->net);
+    EXPECT(me, status == PEAL_OK);
+    nanosleep(&nap, NULL);
+    int64_t woke = peali_clock_ns();
+    send_to(me, 1, 13, &woke, sizeof(woke), &reqs[0]);
+    wait_for(me, &reqs[0]);
+}
+
+static void come_late(struct rank *me, int n, unsigned char *data)
+{
+    const struct timespec late = {.tv_nsec = 5000000};
+    int64_t arrived, woke = 0;
+    peali_net_req req;
+    nanosleep(&late, NULL);
+    for (int i = 0; i < n; i++) {
+        recv_from(me, 0, 12, data, PIECE, &req);
+        wait_for(me, &req);
+    }
+    arrived = peali_clock_ns();
+    recv_from(me, 0, 13, &woke, sizeof(woke), &req);
+    wait_for(me, &req);
+    EXPECT(me, arrived < woke);
+}
+
+/* Bursts to a peer that comes late, some of which just fill the buffers on the way. MPI promises no such thing. */
+static void delivered(struct rank *me)
+{
+    unsigned char data[PIECE] = {0};
+    bool promised = strcmp(me->net->name, "mpi") != 0;
+    for (int n = 1; promised && me->n == 2 && n <= BURST; n++) {
+        if (me->rank == 0)
+            send_and_sleep(me, n, data);
+        else if (me->rank == 1)
+            come_late(me, n, data);
+    }
+}
+
 /* True where one line of the log has all of WORDS. */
 static bool logged(const char *const *words)
 {
@@ -392,6 +443,7 @@ static struct test tests[] = {
     {"random traffic", random_traffic, 1},
     {"communicators are apart", apart, 1},
     {"flush", flush, 1},
+    {"delivered without its sender", delivered, 2},
     {"wrong length", wrong_length, 2},
     {"cancelled", cancelled, 2},
 };

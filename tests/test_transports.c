@@ -10,12 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <mpi.h>
 
-#include "base/clock.h"
 #include "net/net_mpi.h"
 #include "sched/sched.h"
 #include "team.h"
@@ -174,36 +172,6 @@ static void small(void **state)
         peal_comm_destroy(&comms[k]);
 }
 
-static double seconds(void)
-{
-    return (double)peali_clock_ns() * 1e-9;
-}
-
-/* A root that has left sleeps, and drives nothing. What it sent arrives all the same, the first time also over a new connection. */
-static void delivered(void **state)
-{
-    static const size_t counts[] = {1, 8000, 60000, 1000000};
-    static char data[1000000];
-    const struct timespec nap = {.tv_nsec = 600000000};
-    for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
-        peal_comm *comm;
-        assert_int_equal(comm_over("ucx", world_size, &comm), PEAL_OK);
-        memset(data, world_rank == 0 ? 'a' : 'b', counts[k]);
-        assert_int_equal(peal_broadcast(data, counts[k], PEAL_UINT8, 0, comm, NULL), PEAL_OK);
-        double mine = seconds(), last;
-        if (world_rank == 0) {
-            nanosleep(&nap, NULL);
-            mine = 0;
-        }
-        double woke = seconds();
-        MPI_Bcast(&woke, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-        MPI_Allreduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        assert_true(last < woke);
-        assert_true(data[0] == 'a' && data[counts[k] - 1] == 'a');
-        peal_comm_destroy(&comm);
-    }
-}
-
 /* A legal program: the last to leave the call waits for nobody who has left it, here for one that is in MPI. */
 static void leaves_alone(void **state)
 {
@@ -226,7 +194,6 @@ static void leaves_alone(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delivered),
         cmocka_unit_test(same_bits),
         cmocka_unit_test(impossible),
         cmocka_unit_test(small),
