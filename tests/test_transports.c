@@ -29,7 +29,7 @@ enum { TYPES = sizeof(types) / sizeof(types[0]) };
 struct scene {
     const peal_algo *algo;
     peal_type type;
-    unsigned char out[MOST][COUNT * sizeof(double)];
+    _Alignas(64) unsigned char out[MOST][COUNT * sizeof(double)];
     int bad;
 };
 
