@@ -63,15 +63,22 @@ static peali_span range_span(const peali_plan *plan, const int32_t blocks[2], in
     return (peali_span){first, first - block_offset(plan, 0, slice), block_offset(plan, blocks[1], slice) - first};
 }
 
+/* Blocks [first, end) lie in one piece, or blockwise in one a block. */
+static int32_t pieces(const peali_plan *plan, const int32_t blocks[2])
+{
+    return plan->blockwise ? blocks[1] - blocks[0] : blocks[0] < blocks[1];
+}
+
+static peali_span piece(const peali_plan *plan, const int32_t blocks[2], int32_t slice, int32_t k)
+{
+    return plan->blockwise ? block_span(plan, blocks[0] + k, slice, 0) : range_span(plan, blocks, slice);
+}
+
 void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, unsigned char *packed,
                      const unsigned char *vector)
 {
-    for (int32_t b = blocks[0]; plan->blockwise && b < blocks[1]; b++) {
-        peali_span s = block_span(plan, b, slice, 0);
-        memcpy(packed + s.packed, vector + s.offset, s.bytes);
-    }
-    if (!plan->blockwise && blocks[0] < blocks[1]) {
-        peali_span s = range_span(plan, blocks, slice);
+    for (int32_t k = 0; k < pieces(plan, blocks); k++) {
+        peali_span s = piece(plan, blocks, slice, k);
         memcpy(packed + s.packed, vector + s.offset, s.bytes);
     }
 }
@@ -79,12 +86,8 @@ void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t sl
 void peali_plan_unpack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, const unsigned char *packed,
                        unsigned char *vector)
 {
-    for (int32_t b = blocks[0]; plan->blockwise && b < blocks[1]; b++) {
-        peali_span s = block_span(plan, b, slice, 0);
-        memcpy(vector + s.offset, packed + s.packed, s.bytes);
-    }
-    if (!plan->blockwise && blocks[0] < blocks[1]) {
-        peali_span s = range_span(plan, blocks, slice);
+    for (int32_t k = 0; k < pieces(plan, blocks); k++) {
+        peali_span s = piece(plan, blocks, slice, k);
         memcpy(vector + s.offset, packed + s.packed, s.bytes);
     }
 }
