@@ -1,0 +1,40 @@
+/*
+ * The processes of one host find each other: each sends the descriptor of its pool to the others of its communicator over a Unix
+ * socket, and maps theirs. A pool is mapped once a process, whatever the number of communicators.
+ */
+#ifndef PEALI_HOST_H
+#define PEALI_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <peal/status.h>
+
+typedef struct peali_host peali_host;
+
+/* What a rank tells the others, as bytes, before they meet. All zeros: this rank has no pool, or no socket. */
+typedef struct peali_host_card {
+    uint64_t socket[2]; /* random name of its abstract Unix socket */
+    uint64_t pool[2];   /* peali_pool_view.id */
+    uint64_t base, bytes; /* where the pool lies in its process */
+} peali_host_card;
+
+/* Opens the socket of this rank for one communicator. PEAL_OK; PEAL_ERR_UNSUPPORTED (logged at info); PEAL_ERR_MEMORY. Threads: any. */
+PEAL_MUST_CHECK peal_status peali_host_open(peali_host **host, peali_host_card *card);
+
+/*
+ * Exchanges pools with the N ranks whose cards lie STRIDE bytes apart, this rank's at index ME; all of them are on this host and call
+ * it at the same time. SHIFT[x] is what must be added to an address in the pool of rank x, as rank x has it, to have it here;
+ * 0 for ME. Ranks of one process have the same pool, and shift 0.
+ *
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED no mapping (logged at info, with the reason); PEAL_ERR_TIMEOUT a rank sent nothing for 30 s
+ *          (logged, it is named); PEAL_ERR_MEMORY. What was mapped stays until the host is closed.
+ * Blocks:  until all have come.
+ */
+PEAL_MUST_CHECK peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me,
+                                            ptrdiff_t *shift);
+
+/* Unmaps pools that no other communicator of this process uses, and frees HOST; nothing of peers may be touched afterwards. */
+void peali_host_close(peali_host **host);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * The shared memory of this process: one memfd, mapped whole by the processes of this host that it meets. Whatever peers may touch
+ * lies in it: flags and staging of communicators, memory of peal_mem_alloc, large blocks of libpeal_heap. It is sparse: pages cost
+ * memory when they are touched, and are given back when they are freed. It is gone when the last process that maps it is, however
+ * they end.
+ */
+#ifndef PEALI_POOL_H
+#define PEALI_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <peal/status.h>
+
+/* What other processes need to map it. */
+typedef struct peali_pool_view {
+    uint64_t id[2]; /* random: equal exactly for the same pool */
+    int fd;         /* sealed against resizing; owned by the pool */
+    unsigned char *base;
+    size_t bytes;
+} peali_pool_view;
+
+/*
+ * The view of this process' pool, which the first call makes. PEAL_ERR_UNSUPPORTED where the kernel or a limit refuses it (logged
+ * once, at info), in a child of the process that made it too. Threads: any.
+ */
+PEAL_MUST_CHECK peal_status peali_pool_open(peali_pool_view *view);
+
+/* Who may still need memory after a fork. */
+typedef enum peali_pool_use {
+    PEALI_POOL_PEERS, /* flags and staging: stays shared in the parent, is nothing to the child */
+    PEALI_POOL_USER,  /* the user's data: after a fork parent and child each have a private copy on write, and it counts as unshared */
+} peali_pool_use;
+
+/* Zeroed memory of the pool, in whole pages; NULL where there is none left. Free gives its pages back. Threads: any. */
+void *peali_pool_alloc(size_t bytes, peali_pool_use use);
+void peali_pool_free(void *at);
+
+/* Is all of [AT, AT + BYTES) memory that peers see too, now? A few instructions: every call asks it. Threads: any. */
+bool peali_pool_holds(const void *at, size_t bytes);
+
+#endif
