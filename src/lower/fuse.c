@@ -45,6 +45,7 @@ static void add_src(peali_work *w, peali_pending *p, peali_loc loc)
 {
     add(w, &p->src, &p->nsrc, &p->src_cap, loc);
     index_at(w, p, loc, false);
+    p->after = w->outgoing[p->exec].sent.n;
 }
 
 static void add_dst(peali_work *w, peali_pending *p, peali_loc loc)
@@ -96,6 +97,14 @@ static peali_pending *fresh(peali_work *w, const peali_move *m, peali_loc src)
 
 static void store(peali_work *w, peali_pending *p);
 
+/* What a rank sent before it had all sources of P goes out before P waits for them. */
+static void store_outgoing(peali_work *w, const peali_pending *p)
+{
+    peali_outgoing *out = &w->outgoing[p->exec];
+    while (out->stored < p->after)
+        store(w, out->sent.at[out->stored++]);
+}
+
 /* A landing slot is read: whatever writes it is stored first. */
 static void fill_slot(peali_work *w, peali_loc loc)
 {
@@ -112,6 +121,7 @@ static void store(peali_work *w, peali_pending *p)
     if (!p->live)
         return;
     p->live = false;
+    store_outgoing(w, p);
     for (int32_t i = 0; i < p->nsrc; i++)
         fill_slot(w, p->src[i]);
     int32_t n = p->nsrc + p->ndst;
@@ -142,6 +152,7 @@ static peali_pending *carve(peali_work *w, peali_pending *p, int32_t first, int3
             publish(w, part, p->allowed);
         for (int32_t i = 0; i < p->nsrc; i++)
             add_src(w, part, p->src[i]);
+        part->after = p->after;
         for (int32_t i = 0; i < p->ndst; i++)
             add_dst(w, part, p->dst[i]);
     }
@@ -259,6 +270,13 @@ static void overwrite(peali_work *w, const peali_move *m, const peali_pending *s
     }
 }
 
+/* Overwrites M->d. Is P still pending then? What is stored for that may come after P. */
+static bool kept(peali_work *w, const peali_move *m, const peali_pending *p)
+{
+    overwrite(w, m, p);
+    return p->live;
+}
+
 /* What may be read in place of S where P is pending there: P's only source, unless that would make RANK wait too early. */
 static peali_loc look_through(peali_work *w, peali_pending *p, peali_loc s, int32_t rank)
 {
@@ -285,8 +303,7 @@ static void copy(peali_work *w, const peali_move *m)
         p = NULL;
     }
     bool dead = m->dead && m->s.buf >= PEAL_BUF_TMP;
-    if (p && p->nsrc > 1) {
-        overwrite(w, m, p);
+    if (p && p->nsrc > 1 && kept(w, m, p)) {
         drop(p, m->d); /* it may have it already, or as other blocks */
         add_dst(w, p, m->d);
         p->live = true;
@@ -294,6 +311,8 @@ static void copy(peali_work *w, const peali_move *m)
             drop(p, m->s);
         return;
     }
+    if (p && !p->live)
+        p = NULL;
     peali_loc src = p ? look_through(w, p, m->s, m->rank) : m->s;
     if (p && dead)
         drop(p, m->s);
@@ -310,8 +329,7 @@ static void pull(peali_work *w, const peali_move *m)
     peali_pending *p = exact(w, m->s, m->first, m->end);
     peali_loc src = m->s;
     bool carried = w->nevents == 0 || peali_events_within(w, w->list_order[m->rank], w->list_order[m->from]);
-    if (p && p->nsrc > 1 && m->d.buf == PEAL_BUF_OUT && p->exec == m->from && carried) {
-        overwrite(w, m, p);
+    if (p && p->nsrc > 1 && m->d.buf == PEAL_BUF_OUT && p->exec == m->from && carried && kept(w, m, p)) {
         add_dst(w, p, m->d);
         publish(w, p, m->sent);
         publish(w, p, w->list_order[m->rank]);
@@ -386,8 +404,11 @@ void peali_fuse_send(peali_work *w, const peali_move *m)
         else
             p = fresh(w, m, m->s);
     }
-    if (p)
-        publish(w, p, w->list_order[m->rank]);
+    if (!p)
+        return;
+    publish(w, p, w->list_order[m->rank]);
+    if (w->mode == PEALI_PUSH || (p->nsrc == 1 && m->s.buf >= PEAL_BUF_TMP))
+        peali_work_push(w, &w->outgoing[m->rank].sent, p);
 }
 
 peali_loc peali_fuse_source(peali_work *w, const peali_move *m)

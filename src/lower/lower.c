@@ -95,6 +95,7 @@ static peal_status build(driver *d)
     d->orders = peali_work_get(w, (size_t)n, sizeof *d->orders);
     w->code = peali_work_get(w, (size_t)n, sizeof *w->code);
     w->landings = peali_work_get(w, (size_t)n, sizeof *w->landings);
+    w->outgoing = peali_work_get(w, (size_t)n, sizeof *w->outgoing);
     if (w->failed)
         return PEAL_ERR_MEMORY;
     for (int x = 0; x < n; x++) {

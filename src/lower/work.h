@@ -22,6 +22,7 @@ typedef struct peali_pending {
     int32_t nsrc, ndst, src_cap, dst_cap;
     peali_loc *src, *dst;
     bool live;
+    int32_t after;         /* of what its rank sends: as many went out before it had its last source */
     peali_events *allowed; /* published: the events that it may wait for; NULL before another rank relies on it */
 } peali_pending;
 
@@ -64,6 +65,12 @@ typedef struct peali_landing {
     bool read;
 } peali_landing;
 
+/* The values that a rank sends within reach, as they are sent, of which so many are stored. */
+typedef struct peali_outgoing {
+    peali_vec sent;
+    int32_t stored;
+} peali_outgoing;
+
 typedef struct peali_work {
     peali_arena arena;
     const peali_reach *reach;
@@ -77,6 +84,7 @@ typedef struct peali_work {
     peali_vec *code;     /* per rank: its peali_rec in order */
     peali_vec pendings;  /* all, in order of birth */
     peali_vec *landings; /* per rank: its peali_landing */
+    peali_outgoing *outgoing; /* per rank */
     int32_t nrecs;
     int32_t nevents, nwords;
     peali_events **list_order; /* per rank: events that happened before its next operation, run in list order */
