@@ -12,6 +12,7 @@ enum { MOST_RANKS = 64 };
 
 typedef struct shape {
     int sends, recvs, copies, reduces, most_src, most_dst, instrs;
+    bool copies_first; /* no copy comes after a sum */
 } shape;
 
 static shape shape_of(const char *name, int n, int nreach, peali_mode mode, int rank)
@@ -25,11 +26,13 @@ static shape shape_of(const char *name, int n, int nreach, peali_mode mode, int 
     peali_reach reach = {nreach, ranks, mode};
     assert_int_equal(peali_lower(peali_algo_find(PEAL_ALLREDUCE, name), &problem, &reach, rank, &p), PEAL_OK);
     s.instrs = p->ninstrs;
+    s.copies_first = true;
     for (int32_t i = 0; i < p->ninstrs; i++) {
         const peali_instr *in = &p->instrs[i];
         s.sends += in->kind == PEALI_I_SEND;
         s.recvs += in->kind == PEALI_I_RECV;
         s.copies += in->kind == PEALI_I_REDUCE && in->nsrc == 1;
+        s.copies_first &= in->kind != PEALI_I_REDUCE || in->nsrc > 1 || s.reduces == 0;
         s.reduces += in->kind == PEALI_I_REDUCE && in->nsrc > 1;
         if (in->kind == PEALI_I_REDUCE) {
             s.most_src = in->nsrc > s.most_src ? in->nsrc : s.most_src;
@@ -91,6 +94,28 @@ static void test_one_shot_push(void **state)
     assert_int_equal(s.instrs, 4);
 }
 
+/*
+ * At most one instruction for each round, and one to begin: what a rank gives away goes out before a sum that waits for others,
+ * also where another rank asks for that sum first.
+ */
+static void test_recursive_multiplying(void **state)
+{
+    for (int n = 2; n <= MOST_RANKS; n++)
+        for (int r = 0; r < n; r++) {
+            shape push = shape_of("recursive_multiplying", n, n, PEALI_PUSH, r);
+            shape pull = shape_of("recursive_multiplying", n, n, PEALI_PULL, r);
+            int rounds = n <= 8 ? 1 : 2;
+            assert_int_equal(push.copies, 1);
+            assert_in_range(push.reduces, 1, rounds);
+            assert_true(push.copies_first && push.instrs == push.reduces + 3);
+            assert_true(pull.copies_first && pull.instrs <= rounds + 3);
+        }
+    shape s = shape_of("recursive_multiplying", 64, 64, PEALI_PUSH, 37);
+    assert_int_equal(s.reduces, 2);
+    assert_int_equal(s.most_src, 8);
+    assert_int_equal(s.most_dst, 8); /* seven slots, and its own sum */
+}
+
 static void test_tree_keeps_its_shape(void **state)
 {
     for (int r = 0; r < 16; r++) {
@@ -105,7 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_shot_within_reach), cmocka_unit_test(test_ring_over_messages),
         cmocka_unit_test(test_ring_keeps_its_shape),  cmocka_unit_test(test_one_shot_push),
-        cmocka_unit_test(test_tree_keeps_its_shape),
+        cmocka_unit_test(test_recursive_multiplying), cmocka_unit_test(test_tree_keeps_its_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,7 @@ static const struct row {
 } table[] = {
     {PEAL_ALLREDUCE, "ring", 0, 1e-9},
     {PEAL_ALLREDUCE, "recursive_doubling", 0, 1e-9},
+    {PEAL_ALLREDUCE, "recursive_multiplying", 0, 1e-9},
     {PEAL_ALLREDUCE, "rabenseifner", 0, 1e-9},
     {PEAL_ALLREDUCE, "circulant", 0, 0.03},
     {PEAL_ALLREDUCE, "binomial", 0, 1e-9},
