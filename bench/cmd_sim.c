@@ -175,7 +175,7 @@ static void print_size(const request *q, entrant *entrants, int n, size_t bytes)
     for (int i = 0; i < n; i++) {
         const entrant *e = &entrants[i];
         snprintf(simulated, sizeof simulated, e->ns < 0 ? "too many" : "%.2f", e->ns / 1e3);
-        printf(" %11s %-20s %6d %6d %14.2f %14s%s\n", peali_bytes_text(bytes, size), e->algo->name, e->best.slices, e->best.window,
+        printf(" %11s %-21s %6d %6d %14.2f %14s%s\n", peali_bytes_text(bytes, size), e->algo->name, e->best.slices, e->best.window,
                e->best.ns / 1e3, simulated, e == winner ? "  <- winner" : "");
     }
 }
@@ -191,7 +191,7 @@ static int predict_all(const request *q)
            q->problem.nranks, q->problem.nnodes, l[PEALI_NEAR].send_ns / 1e3, 1 / l[PEALI_NEAR].byte_ns, l[PEALI_FAR].send_ns / 1e3,
            1 / l[PEALI_FAR].byte_ns, 1 / q->params.reduce_byte_ns);
     printf("# K slices, W of them in flight: best by the closed form. The winner is that of the simulation where there is one.\n");
-    printf("#%11s %-20s %6s %6s %14s %14s\n", "size", "variant", "K", "W", "closed(us)", "simulated(us)");
+    printf("#%11s %-21s %6s %6s %14s %14s\n", "size", "variant", "K", "W", "closed(us)", "simulated(us)");
     for (double bytes = (double)q->min_bytes; bytes <= (double)q->max_bytes; bytes *= q->factor)
         print_size(q, entrants, n, (size_t)bytes);
     return 0;

@@ -27,9 +27,9 @@ void peali_report_head(const peali_race *race, const peali_host *host)
            shared ? ": ranks share cores, so times hold their turns of the scheduler too" : "");
     printf("# times of the slowest rank; algbw and busbw of the median; * is what Peal takes by itself\n");
     printf("# model: by the cost model, from a ping-pong and an exchange of neighbours before the race\n");
-    printf("#%11s %12s %7s %6s %6s %-8s %-20s %10s %10s %10s %10s %8s %8s %7s %8s\n", "size", "count", "type", "redop", "place",
+    printf("#%11s %12s %7s %6s %6s %-8s %-21s %10s %10s %10s %10s %8s %8s %7s %8s\n", "size", "count", "type", "redop", "place",
            "impl", "variant", "min", "median", "P99", "model", "algbw", "busbw", "#wrong", "samples");
-    printf("#%11s %12s %7s %6s %6s %-8s %-20s %10s %10s %10s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "", "",
+    printf("#%11s %12s %7s %6s %6s %-8s %-21s %10s %10s %10s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "", "",
            "(us)", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)");
 }
 
@@ -41,7 +41,7 @@ void peali_report_row(const peali_race *race, const peali_row *row)
         snprintf(wrong, sizeof wrong, "%.0f", row->wrong);
     if (row->predicted_us > 0)
         snprintf(model, sizeof model, "%.2f", row->predicted_us);
-    printf(" %11zu %12zu %7s %6s %6s %-8s %-20s %10.2f %10.2f %10.2f %10s %8.3f %8.3f %7s %8d\n", row->bytes, row->count,
+    printf(" %11zu %12zu %7s %6s %6s %-8s %-21s %10.2f %10.2f %10.2f %10s %8.3f %8.3f %7s %8d\n", row->bytes, row->count,
            peal_type_name(row->type), peal_op_name(row->op), row->inplace ? "in" : "out", row->impl, variant, row->min_us,
            row->median_us, row->p99_us, model, row->algbw, row->busbw, wrong, row->samples);
     fflush(stdout);

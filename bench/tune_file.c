@@ -20,7 +20,7 @@ static void print_pick(const peali_tune_result *t, const peali_tune_pick *pick, 
 {
     char slice[24];
     if (pick->algo)
-        fprintf(to, "%-14s %-4s %5d %8s %-20s %s\n", peal_kind_name(pick->algo->kind), t->transport, t->team->nranks, bytes,
+        fprintf(to, "%-14s %-4s %5d %8s %-21s %s\n", peal_kind_name(pick->algo->kind), t->transport, t->team->nranks, bytes,
                 pick->algo->name, peali_bytes_text(pick->slice_bytes, slice));
 }
 

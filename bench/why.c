@@ -72,7 +72,7 @@ static void print_rows(const why *w)
         char bytes[24] = "inf", slice[24];
         if (row->bytes != SIZE_MAX)
             peali_bytes_text(row->bytes, bytes);
-        printf("%s line %-4d up to %8s  %-20s slices of %s\n", row == w->choice.row ? " ->" : "   ", (int)row->line, bytes,
+        printf("%s line %-4d up to %8s  %-21s slices of %s\n", row == w->choice.row ? " ->" : "   ", (int)row->line, bytes,
                row->algo->name, row->slice_bytes ? peali_bytes_text(row->slice_bytes, slice) : "all");
     }
 }
@@ -82,14 +82,14 @@ static void print_prices(const why *w)
     peali_cost_params params;
     peali_cost_example(&params);
     printf("\nby the cost model, for %s;\nthe choice at its own K, the others at K 1; then each at the K and W that the model "
-           "finds best:\n  %-20s %12s %12s %6s %6s\n", PEALI_COST_EXAMPLE, "algorithm", "us", "best us", "K", "W");
+           "finds best:\n  %-21s %12s %12s %6s %6s\n", PEALI_COST_EXAMPLE, "algorithm", "us", "best us", "K", "W");
     for (int i = 0; peali_algos[i]; i++) {
         const peal_algo *algo = peali_algos[i];
         if (!peali_algo_fits(algo, w->problem))
             continue;
         peali_slicing best = peali_cost_best_slices(algo, w->problem, w->bytes, &params);
         int slices = algo == w->algo ? (int)w->slices : 1;
-        printf("%s%-20s %12.2f %12.2f %6d %6d\n", algo == w->algo ? "->" : "  ", algo->name,
+        printf("%s%-21s %12.2f %12.2f %6d %6d\n", algo == w->algo ? "->" : "  ", algo->name,
                peali_cost(algo, w->problem, w->bytes, &params, slices) / 1e3, best.ns / 1e3, best.slices, best.window);
     }
 }
