@@ -263,13 +263,12 @@ static void tune_step(sweep *s, peal_kind kind, size_t bytes)
 static int tune(peali_team *team, void *arg)
 {
     const request *q = arg;
-    const char *net = peali_config_get()->net;
     sweep *s = calloc(1, sizeof *s);
     if (!s)
         team->quit(team);
     *s = (sweep){.q = q, .team = team, .start_s = (double)peali_clock_ns() / 1e9};
     s->result.team = team;
-    s->result.transport = net ? net : team->transport;
+    s->result.transport = peal_comm_transport(team->comm);
     s->result.factor = q->flags.factor;
     for (double bytes = (double)q->flags.min_bytes; bytes <= (double)q->flags.max_bytes; bytes *= q->flags.factor)
         for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)

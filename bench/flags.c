@@ -8,7 +8,7 @@
 
 #include "sched/tuning.h"
 
-enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE };
+enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE, F_MEM };
 
 static const struct flag {
     int code;
@@ -25,6 +25,7 @@ static const struct flag {
     {'c', "check", "0|1", "verify every call's result (1)"},
     {F_INPLACE, "inplace", "no|yes|both", "send and receive buffer are one (no)"},
     {F_ALGO, "algo", "NAMES|all|auto", "algorithms to race, between commas; auto is Peal's choice (auto)"},
+    {F_MEM, "mem", "host|shared", "buffers of malloc, or of peal_mem_alloc (host)"},
     {F_VS, "vs", "mpi", "race the MPI's own collective too, in turns"},
     {F_THREADS, "threads", "N", "ranks are N threads of this process (they are MPI processes)"},
     {F_JSON, "json", "FILE", "write machine, versions and rows to FILE"},
@@ -152,6 +153,7 @@ static bool set(peali_flags *flags, int code, char *text)
     case 'c': return number(text, 0, &check) && (flags->check = check != 0, check < 2);
     case F_INPLACE: return set_place(flags, text);
     case F_ALGO: return peali_flags_known(flags->kind, flags->algo = text);
+    case F_MEM: return (flags->shared = strcmp(text, "shared") == 0) || strcmp(text, "host") == 0;
     case F_VS: return flags->vs_mpi = strcmp(text, "mpi") == 0;
     case F_THREADS: return number(text, 1, &flags->threads);
     case F_JSON: flags->json = text; return true;

@@ -18,6 +18,7 @@ typedef struct peali_flags {
     unsigned types, ops; /* bit per peal_type, peal_op */
     bool place[2];       /* out of place, in place */
     const char *algo;    /* "auto", "all", or names between commas */
+    bool shared;         /* buffers of peal_mem_alloc */
     bool vs_mpi;
     int threads; /* 0: ranks are MPI processes */
     const char *json, *plot;

@@ -346,10 +346,22 @@ static void enter_all(peali_race *race)
         peali_race_enter(race, (peali_runner){race->team->peer, "default", false, 0});
 }
 
+static void *get_buffer(const peali_race *race, size_t bytes)
+{
+    return race->flags->shared ? peal_mem_alloc(bytes) : aligned_alloc(4096, bytes);
+}
+
+static void close_heat(struct heat *h)
+{
+    void (*put)(void *) = h->race->flags->shared ? peal_mem_free : free;
+    put(h->in);
+    put(h->out);
+}
+
 static struct heat open_heat(peali_race *race, size_t most)
 {
     size_t bytes = (most + 4095) / 4096 * 4096;
-    struct heat h = {.race = race, .team = race->team, .in = aligned_alloc(4096, bytes), .out = aligned_alloc(4096, bytes),
+    struct heat h = {.race = race, .team = race->team, .in = get_buffer(race, bytes), .out = get_buffer(race, bytes),
                      .kind = race->flags->kind, .type = PEAL_FLOAT, .op = PEAL_SUM};
     if (!h.in || !h.out)
         fail(race->team, "buffers", "no memory; lower -e");
@@ -367,8 +379,7 @@ void peali_race_heat(peali_race *race, size_t bytes)
     race->nrows = 0;
     run_heat(&h, NULL);
     peali_pattern_destroy(&pattern);
-    free(h.in);
-    free(h.out);
+    close_heat(&h);
 }
 
 /* PEAL_NODES is for this communicator, so pairs of ranks cannot be had to measure: the model then stays silent. */
@@ -379,8 +390,7 @@ int peali_race_run(peali_race *race, void (*print)(const peali_race *race, const
     if (!peali_config_get()->nodes)
         peali_measure(race->team, &race->cost);
     run_types(&h, print);
-    free(h.in);
-    free(h.out);
+    close_heat(&h);
     double wrong = 0;
     for (int i = 0; i < race->nrows; i++)
         wrong += race->rows[i].wrong;

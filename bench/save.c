@@ -50,11 +50,11 @@ static void add_row(cJSON *rows, const peali_race *race, const peali_row *row, c
     cJSON_AddStringToObject(to, "type", peal_type_name(row->type));
     cJSON_AddStringToObject(to, "op", peal_op_name(row->op));
     cJSON_AddNumberToObject(to, "nranks", race->team->nranks);
-    cJSON_AddStringToObject(to, "mem", "host");
+    cJSON_AddStringToObject(to, "mem", race->flags->shared ? "shared" : "host");
     cJSON_AddStringToObject(to, "buffers", "reused");
     cJSON_AddStringToObject(to, "mode", "eager");
     cJSON_AddBoolToObject(to, "inplace", row->inplace);
-    cJSON_AddStringToObject(to, "transport", race->team->transport);
+    cJSON_AddStringToObject(to, "transport", peal_comm_transport(race->team->comm));
     cJSON_AddStringToObject(to, "impl", row->impl);
     cJSON_AddStringToObject(to, "variant", row->variant);
     cJSON_AddBoolToObject(to, "chosen", row->chosen);

@@ -127,7 +127,7 @@ static bool alone(int nranks, const char *version)
 
 static int run(int (*body)(peali_team *team, void *arg), void *arg)
 {
-    peali_team team = {.transport = "mpi", .library = library(), .spread = spread(), .barrier = barrier, .max = max,
+    peali_team team = {.library = library(), .spread = spread(), .barrier = barrier, .max = max,
                        .own = own, .pair = pair, .quit = quit};
     team.peer = peer(team.library);
     PMPI_Comm_rank(MPI_COMM_WORLD, &team.rank);

@@ -82,7 +82,7 @@ static void *sit(void *arg)
 {
     struct seat *seat = arg;
     struct room *room = seat->room;
-    peali_team team = {.rank = seat->rank, .nranks = room->nranks, .transport = "loop", .room = room,
+    peali_team team = {.rank = seat->rank, .nranks = room->nranks, .room = room,
                        .barrier = barrier, .max = max, .pair = pair, .quit = quit};
     if (peal_comm_create_threads(room->threads, seat->rank, &team.comm) != PEAL_OK)
         quit(&team);

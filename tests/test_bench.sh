@@ -96,23 +96,23 @@ grep -q '^ *16 recursive_doubling .*winner$' out || die "sim: 16 bytes are not w
 
 # Tables: made by a sweep, merged, read, explained, and refused.
 "$peal" tune --threads 2 allreduce reduce -e 256K -f 16 -n 5 -o table > out 2> err || die "tune"
-grep -q '^allreduce *loop *2 *inf ' table && grep -q '^reduce *loop *2 *inf ' table || die "the table lacks a collective"
+grep -q '^allreduce *shm *2 *inf ' table && grep -q '^reduce *shm *2 *inf ' table || die "the table lacks a collective"
 "$peal" tune --threads 3 allreduce -e 16 -n 5 -o table > out 2> err || die "tune for 3 ranks"
 "$peal" tune --threads 2 allreduce -e 16 -n 5 -o table > out 2> err || die "tune for 2 ranks again"
-[ "$(grep -c '^allreduce *loop *3 *inf ' table)" = 1 ] || die "rows of 3 ranks are not kept"
-[ "$(grep -c '^allreduce *loop *2 ' table)" = 1 ] || die "rows of 2 ranks are not replaced"
-grep -q '^reduce *loop *2 *inf ' table || die "rows of reduce are not kept"
-PEAL_TUNING=table "$peal" show --why allreduce 1M -n 2 --net loop > out 2> err || die "show --why by a table"
+[ "$(grep -c '^allreduce *shm *3 *inf ' table)" = 1 ] || die "rows of 3 ranks are not kept"
+[ "$(grep -c '^allreduce *shm *2 ' table)" = 1 ] || die "rows of 2 ranks are not replaced"
+grep -q '^reduce *shm *2 *inf ' table || die "rows of reduce are not kept"
+PEAL_TUNING=table "$peal" show --why allreduce 1M -n 2 --net shm > out 2> err || die "show --why by a table"
 grep -q '^  by line [0-9]* of table$' out || die "show --why does not name the table"
 "$peal" show --why allreduce 1M -n 16 > out 2> err || die "show --why"
 grep -q '^  by line [0-9]* of the built-in table$' out || die "show --why does not name the built-in table"
 [ "$(grep -c '^ -> ' out)" = 1 ] && grep -q '^->' out || die "show --why marks no row, or no price"
 "$peal" show --why allreduce 64M --nodes 4+4+3 --net mpi > out 2> err || die "show --why on nodes"
 grep -q '11 ranks on 3 nodes: hierarchical' out || die "levels are not chosen on several nodes"
-echo 'allreduce loop 2 inf one_shot 4k' > mine
+echo 'allreduce shm 2 inf one_shot 4k' > mine
 PEAL_TUNING=mine "$peal" bench allreduce --threads 2 -b 1M -e 1M -n 1 > out 2> err || die "bench by a table"
 grep -q ' one_shot \*' out || die "the table's algorithm is not taken"
-echo 'allreduce loop 2 inf one_shot' > broken
+echo 'allreduce shm 2 inf one_shot' > broken
 refused_table() {
     PEAL_TUNING=$1 "$peal" bench allreduce --threads 2 -b 16 -e 16 > out 2> err && die "PEAL_TUNING=$1 is not refused"
     grep -q "PEAL_TUNING $1: $2" err || die "PEAL_TUNING=$1 is refused in other words"

@@ -16,14 +16,14 @@ python3 - <<'P' || die "the peer is not beside Peal"
 import json
 rows = json.load(open("race.json"))["rows"]
 assert {"peal", "openmpi"} == {row["impl"] for row in rows}
-assert all(row["verified"] and row["transport"] == "mpi" and row["nranks"] == 4 for row in rows)
+assert all(row["verified"] and row["transport"] == "shm" and row["nranks"] == 4 for row in rows)
 P
 
 for kind in allgather reduce_scatter broadcast reduce; do
     "$@" -n 3 "$peal" bench $kind -b 48 -e 48K -f 32 -n 2 --algo all --inplace both --vs mpi > out 2>&1 || die "bench $kind"
 done
 "$@" -n 2 "$peal" tune broadcast -e 64K -f 16 -n 5 -o table > out 2>&1 || die "tune"
-grep -q '^broadcast *mpi *2 *inf ' table || die "tune wrote no row"
+grep -q '^broadcast *shm *2 *inf ' table || die "tune wrote no row"
 
 # Ranks with different tables are told so.
 "$@" -n 1 env PEAL_TUNING=table "$peal" bench allreduce -b 16 -e 16 : -n 1 "$peal" bench allreduce -b 16 -e 16 > out 2>&1 &&

@@ -107,7 +107,7 @@ static void set_up(stage *s, peal_threads *threads, const peal_problem *problem,
     s->net->node = problem->node;
     s->net->net.test = beat_test;
     s->net->net.progress = s->net->net.flush = beat_idle;
-    s->shown = peali_public_create(1, 0, 0);
+    s->shown = peali_public_create(1, &(peali_lands){0, 0}, false);
     peali_setting setting = {.net = &s->net->net, .parley_ns = 100000000000, .nreach = 1, .ranks = &s->rank, .shown = &s->shown};
     assert_int_equal(peali_runner_create(&setting, &s->runner), PEAL_OK);
     assert_int_equal(peali_lower(job->algo, problem, &(peali_reach){1, &s->rank, PEALI_PULL}, s->rank, &s->program), PEAL_OK);
@@ -150,7 +150,7 @@ static int steps(const char *name, const peal_problem *problem, int slices, int 
     stage stages[MOST_RANKS] = {{0}};
     peal_threads *threads;
     const peal_algo *algo = peali_algo_find(problem->kind, name);
-    peali_job job = {algo, 64u * (size_t)slices, PEAL_UINT32, PEAL_SUM, problem->root, slices, window};
+    peali_job job = {algo, 64u * (size_t)slices, PEAL_UINT32, PEAL_SUM, problem->root, slices, window, PEALI_PULL};
     assert_non_null(job.algo);
     assert_int_equal(peal_threads_create(n, &threads), PEAL_OK);
     for (int r = 0; r < n; r++) {

@@ -122,6 +122,21 @@ PEAL_PUBLIC int peal_comm_rank(const peal_comm *comm);
 PEAL_PUBLIC int peal_comm_size(const peal_comm *comm);
 
 /*
+ * Memory for the buffers of calls, which other processes of this host reach in place: calls on it need no copies between them.
+ * Where there is no such memory it is plain memory, and calls on it are only slower. It begins at a page and is zeroed. After a
+ * fork, parent and child have their own copies, as of all memory; in calls, those are plain memory until they are freed.
+ *
+ * Units:      BYTES; 0 is a block too.
+ * Returns:    NULL where there is no memory.
+ * Collective: no.
+ * Threads:    any.
+ */
+PEAL_PUBLIC void *peal_mem_alloc(size_t bytes);
+
+/* Frees what peal_mem_alloc returned; NULL does nothing. No call on it is under way. Threads: any. */
+PEAL_PUBLIC void peal_mem_free(void *at);
+
+/*
  * Combines COUNT elements of every rank's SENDBUF with OP and gives all ranks the result, the same bits on each.
  *
  * Shape:      sendbuf, recvbuf: count elements of type. sendbuf == recvbuf: in place. Any other overlap is an error.
@@ -219,6 +234,12 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_wait(peal_request **request);
  * Threads: one per COMM.    Blocks: no.
  */
 PEAL_PUBLIC const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op);
+
+/*
+ * What carries the data of COMM, as the table of `peal tune` names it: "shm" where all ranks share memory, else what its messages
+ * travel over ("mpi", "ucx", "loop"). Threads: any.
+ */
+PEAL_PUBLIC const char *peal_comm_transport(const peal_comm *comm);
 
 /*
  * Makes COMM take ALGO for every following call of KIND; NULL returns the choice to Peal.

@@ -152,6 +152,12 @@ static bool read_timeout(const char *text, peali_config *c)
     return true;
 }
 
+static bool read_shm(const char *text, peali_config *c)
+{
+    c->shm = strcmp(text, "on") == 0;
+    return c->shm || strcmp(text, "off") == 0;
+}
+
 static bool read_interpose(const char *text, peali_config *c)
 {
     c->interpose = text[0] == '1';
@@ -178,6 +184,7 @@ static const struct variable {
      "The table that choices are made by; auto is the built-in one.", read_tuning},
     {"PEAL_TIMEOUT", "auto", "auto, or seconds, decimals allowed, to 1000000000; 0 for none",
      "How long a call waits before it fails; auto is 1800, and none for calls taken from an MPI program.", read_timeout},
+    {"PEAL_SHM", "on", "on or off", "off: ranks of one host exchange messages, as those of different hosts do.", read_shm},
     {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},
 };
 enum { VARIABLES = sizeof(table) / sizeof(table[0]) };

@@ -21,6 +21,7 @@ typedef struct peali_config {
     const char *tuning;     /* PEAL_TUNING, NULL: the built-in table */
     int64_t slice_bytes;    /* PEAL_SLICE, 0: Peal chooses */
     int64_t timeout_ns;     /* PEAL_TIMEOUT, 0: none, -1: as the caller is used to */
+    bool shm;               /* PEAL_SHM */
     bool interpose;         /* PEAL_INTERPOSE */
 } peali_config;
 

@@ -4,12 +4,14 @@
 #ifndef PEALI_BOOTSTRAP_H
 #define PEALI_BOOTSTRAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <peal/status.h>
 
 typedef struct peali_bootstrap {
     int rank, nranks;
+    bool threads; /* the ranks are threads of one process; else each is a process */
     /* Gathers BYTES of every rank into ALL, in rank order; blocks until all have called. */
     peal_status (*allgather)(void *ctx, const void *mine, void *all, size_t bytes);
     /* The least (worst) STATUS of any rank; blocks until all have called. It needs no memory, which may be what a rank lacks. */

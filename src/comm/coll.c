@@ -92,15 +92,28 @@ const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count
     return peali_select(comm, kind, &job) ? job.algo->name : NULL;
 }
 
-static void tally(peal_comm *comm, const peal_algo *algo)
+static long *tally_of(peal_comm *comm, const peal_algo *algo)
 {
     int i = 0;
     while (peali_algos[i] != algo)
         i++;
-    comm->calls[i]++;
+    return &comm->calls[i];
 }
 
-static peal_status start(peal_comm *comm, const call *c)
+/* The place where such a call is remembered, if it is. */
+static peali_recent *recent(peal_comm *comm, const call *c)
+{
+    return &comm->recent[(c->count ^ (size_t)c->kind << 1 ^ (size_t)c->type << 2 ^ (size_t)c->op << 3) % PEALI_RECENT];
+}
+
+static bool remembers(const peal_comm *comm, const peali_recent *r, const call *c)
+{
+    return r->made == comm->plans.made && r->count == c->count && r->kind == c->kind && r->type == c->type && r->op == c->op &&
+           r->root == c->root && r->forced == comm->forced[c->kind] && r->slice_bytes == comm->slice_bytes && r->plan;
+}
+
+/* Chooses the algorithm of such a call, and remembers its plan. */
+static peal_status choose(peal_comm *comm, const call *c, peali_recent *r)
 {
     peal_problem problem = peali_comm_problem(comm, c->kind, c->op, c->root);
     peali_job job = {.count = c->count, .type = c->type, .op = c->op, .root = c->root};
@@ -109,12 +122,23 @@ static peal_status start(peal_comm *comm, const call *c)
         return PEAL_ERR_UNSUPPORTED;
     }
     const peali_plan *plan;
-    peali_task task = {&problem, &comm->reach, comm->rank, comm->runner};
+    peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, comm->lands.bytes};
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
     if (status != PEAL_OK)
         return status;
-    tally(comm, job.algo);
-    peali_run_start(comm->runner, plan, c->in, c->out, comm->sequence);
+    *r = (peali_recent){c->count, c->kind, c->type, c->op, c->root, comm->forced[c->kind], comm->slice_bytes, comm->plans.made,
+                        plan, tally_of(comm, job.algo)};
+    return PEAL_OK;
+}
+
+static peal_status start(peal_comm *comm, const call *c)
+{
+    peali_recent *r = recent(comm, c);
+    peal_status status = remembers(comm, r, c) ? PEAL_OK : choose(comm, c, r);
+    if (status != PEAL_OK)
+        return status;
+    (*r->calls)++;
+    peali_run_start(comm->runner, r->plan, c->in, c->out, comm->sequence);
     return PEAL_OK;
 }
 

@@ -3,7 +3,6 @@
 #include "comm/transport.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -22,8 +21,8 @@ enum {
 /* What every rank tells all others at the start; plain data, no padding. */
 typedef struct hello {
     peali_place place;
-    int64_t process; /* ranks of one process are its threads */
-    uint64_t shown;  /* address of this rank's public memory, in that process */
+    peali_host_card host;
+    uint64_t shown;  /* address of this rank's public memory, in its process */
     uint64_t config; /* hash of the variables that must be equal on all ranks */
     uint64_t card;   /* bytes of its transport's card */
     int64_t status;  /* of this rank so far */
@@ -39,7 +38,7 @@ static uint64_t config_hash(const char *transport)
     const peali_config *c = peali_config_get();
     const peali_tuning *tuning = peali_tuning_get();
     uint64_t h = text_hash(c->nodes, text_hash(transport, text_hash(c->algo, 0)));
-    h = XXH3_64bits_withSeed(&c->slice_bytes, sizeof c->slice_bytes, h);
+    h = XXH3_64bits_withSeed(&c->slice_bytes, sizeof c->slice_bytes, h) ^ c->shm;
     return tuning ? h ^ peali_tuning_hash(tuning) : h;
 }
 
@@ -55,8 +54,8 @@ static peal_status agree(const hello *all, int n, int rank)
     for (int r = 0; r < n; r++)
         if (all[r].config != all[rank].config) {
             peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
-                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES or the table of PEAL_TUNING differs on rank "
-                      "%d; set them alike", r);
+                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES, PEAL_SHM or the table of PEAL_TUNING "
+                      "differs on rank %d; set them alike", r);
             return PEAL_ERR_CONFIG;
         }
     return PEAL_OK;
@@ -115,19 +114,31 @@ static peal_status force_configured(peal_comm *comm)
     return PEAL_ERR_CONFIG;
 }
 
-/* Counters of each algorithm, and this rank's public memory; nothing yet that depends on other ranks. */
-static peal_status furnish(peal_comm *comm, peali_public **shown)
+/* What this rank shows to those within reach: in its pool, where ranks are processes that share memory. */
+static peal_status show(peal_comm *comm, bool threads, hello *mine)
 {
     const peali_layout *l = &comm->layout;
+    peali_lands lands = {l->pull ? 0 : 2 * l->window, l->land_bytes};
+    if (!threads && !l->apart && peali_host_open(&comm->host, &mine->host) == PEAL_ERR_MEMORY)
+        return PEAL_ERR_MEMORY;
+    peali_public *shown = peali_public_create(1, &lands, comm->host != NULL);
+    mine->shown = (uintptr_t)shown;
+    comm->lands = lands;
+    return shown ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
+/* Counters of each algorithm, and the transport; nothing yet that depends on other ranks. */
+static peal_status furnish(peal_comm *comm)
+{
     int n = 0;
     while (peali_algos[n])
         n++;
     comm->calls = peali_alloc((size_t)n + 1, sizeof *comm->calls);
     comm->node = peali_alloc((size_t)comm->nranks, sizeof *comm->node);
     comm->near = peali_alloc((size_t)comm->nranks, sizeof *comm->near);
-    *shown = peali_public_create(1, l->push ? 2 * l->window : 0, l->land_bytes);
-    if (!comm->calls || !comm->node || !comm->near || !*shown)
+    if (!comm->calls || !comm->node || !comm->near)
         return PEAL_ERR_MEMORY;
+    comm->layout.apart |= !peali_config_get()->shm;
     peal_status status = peali_config_check();
     if (status == PEAL_OK && !peali_tuning_get())
         status = PEAL_ERR_CONFIG;
@@ -188,26 +199,58 @@ static peal_status find_nodes(peal_comm *comm, const hello *all)
     return PEAL_OK;
 }
 
-/* Threads of one process that share a node are within reach. */
-static peal_status find_reach(peal_comm *comm, const hello *all, peali_setting *setting)
+static bool near(const peal_comm *comm, const hello *all, int r)
 {
-    int32_t n = 0;
-    setting->shown = peali_alloc((size_t)comm->nranks, sizeof *setting->shown);
-    if (!setting->shown)
+    const hello *mine = &all[comm->rank];
+    return r == comm->rank || (comm->node[r] == comm->node[comm->rank] && !comm->layout.apart &&
+                               memcmp(all[r].place.host, mine->place.host, sizeof mine->place.host) == 0);
+}
+
+/* Maps the pools of the ranks that are near. */
+static peal_status share(peal_comm *comm, const hello *all, peali_setting *setting)
+{
+    peali_host_card *cards = peali_alloc((size_t)comm->reach.nranks, sizeof *cards);
+    if (!cards)
         return PEAL_ERR_MEMORY;
+    for (int32_t x = 0; x < comm->reach.nranks; x++)
+        cards[x] = all[comm->near[x]].host;
+    peal_status status = peali_host_meet(comm->host, cards, sizeof *cards, comm->reach.nranks, setting->me, setting->shift);
+    peali_free(cards);
+    return status;
+}
+
+static void alone(peal_comm *comm, peali_setting *setting)
+{
+    setting->shown[0] = setting->shown[setting->me];
+    setting->me = 0;
+    setting->nreach = comm->reach.nranks = 1;
+    comm->near[0] = comm->rank;
+}
+
+/*
+ * Who is within reach: the threads of this process, or the processes of this host, that share a node. All ranks come here, and where
+ * one of them cannot map its peers, each is alone.
+ */
+static peal_status find_reach(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
+{
     for (int r = 0; r < comm->nranks; r++) {
-        bool near = all[r].process == all[comm->rank].process && comm->node[r] == comm->node[comm->rank] && !comm->layout.apart;
-        if (r != comm->rank && !near)
+        if (!near(comm, all, r))
             continue;
         if (r == comm->rank)
-            setting->me = n;
-        setting->shown[n] = (peali_public *)(uintptr_t)all[r].shown;
-        comm->near[n++] = r;
+            setting->me = setting->nreach;
+        comm->near[setting->nreach++] = r;
     }
-    setting->nreach = n;
     setting->ranks = comm->near;
-    comm->reach = (peali_reach){n, comm->near, comm->layout.push ? PEALI_PUSH : PEALI_PULL};
-    return PEAL_OK;
+    comm->reach = (peali_reach){setting->nreach, comm->near, PEALI_PULL};
+    bool processes = !boot->threads && !comm->layout.apart;
+    peal_status shared = processes ? boot->agree(boot->ctx, share(comm, all, setting)) : PEAL_OK;
+    for (int32_t x = 0; x < setting->nreach; x++)
+        setting->shown[x] = (peali_public *)(uintptr_t)(all[comm->near[x]].shown + (uintptr_t)setting->shift[x]);
+    setting->pooled = comm->host != NULL;
+    setting->lands = comm->lands;
+    if (shared != PEAL_OK)
+        alone(comm, setting);
+    return shared == PEAL_ERR_MEMORY ? shared : PEAL_OK;
 }
 
 static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
@@ -221,11 +264,11 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
     if (status == PEAL_OK)
         status = find_nodes(comm, all);
     if (status == PEAL_OK)
+        status = find_reach(boot, comm, all, setting);
+    if (status == PEAL_OK)
         status = peali_select_begin(comm);
     if (status == PEAL_OK)
         status = force_configured(comm);
-    if (status == PEAL_OK)
-        status = find_reach(comm, all, setting);
     if (status != PEAL_OK)
         return status;
     setting->shown[setting->me]->refs = setting->nreach; /* before any other rank can release it: the second allgather */
@@ -235,10 +278,14 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
 /* Learns of all ranks, whatever STATUS this one has so far. */
 static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all, peali_setting *setting)
 {
-    peali_public *shown = NULL;
-    hello mine = {.process = getpid(), .status = furnish(comm, &shown)};
+    hello mine = {.status = furnish(comm)};
+    setting->shown = peali_alloc((size_t)comm->nranks, sizeof *setting->shown);
+    setting->shift = peali_alloc((size_t)comm->nranks, sizeof *setting->shift);
+    if (!setting->shown || !setting->shift)
+        mine.status = PEAL_ERR_MEMORY;
+    if (mine.status == PEAL_OK)
+        mine.status = show(comm, boot->threads, &mine);
     mine.config = config_hash(comm->net->name);
-    mine.shown = (uintptr_t)shown;
     mine.card = comm->net->card_bytes;
     peali_machine_place(&mine.place);
     peal_status status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
@@ -247,8 +294,8 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
         setting->net = comm->net;
         status = settle(boot, comm, all, setting);
     }
-    if (!comm->runner && shown)
-        peali_public_drop(shown);
+    if (!comm->runner && mine.shown)
+        peali_public_drop((peali_public *)(uintptr_t)mine.shown);
     return status;
 }
 
@@ -274,6 +321,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
         comm->layout.nodes = comm->layout.net = NULL;
         comm->layout.fault = NULL;
         peali_free(setting.shown);
+        peali_free(setting.shift);
     }
     peali_free(all);
     if (status == PEAL_OK) {
@@ -321,7 +369,7 @@ peal_status peali_comm_create_threads(peal_threads *threads, int rank, const pea
     if (peali_net_loop_create(threads, rank, &net) != PEAL_OK)
         net = NULL; /* peali_comm_create tells the other ranks */
     thread_boot ctx = {threads, rank};
-    peali_bootstrap boot = {rank, peali_threads_size(threads), gather_threads, agree_threads, &ctx};
+    peali_bootstrap boot = {rank, peali_threads_size(threads), true, gather_threads, agree_threads, &ctx};
     return peali_comm_create(&boot, net, layout, comm);
 }
 
@@ -335,6 +383,7 @@ void peal_comm_destroy(peal_comm **comm)
     peali_runner_destroy(&c->runner);
     if (c->net)
         c->net->destroy(c->net);
+    peali_host_close(&c->host);
     peali_free(c->node);
     peali_free(c->near);
     peali_free(c->calls);
@@ -355,6 +404,11 @@ int peal_comm_rank(const peal_comm *comm)
 int peal_comm_size(const peal_comm *comm)
 {
     return comm->nranks;
+}
+
+const char *peal_comm_transport(const peal_comm *comm)
+{
+    return comm->reach.nranks == comm->nranks && comm->nranks > 1 ? "shm" : comm->net->name;
 }
 
 int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls)

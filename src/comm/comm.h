@@ -17,7 +17,8 @@ typedef struct peali_layout {
     const struct peali_fault *fault; /* what the transport does wrong, for tests; NULL: nothing */
     const char *nodes;  /* "4+4+3": node sizes in rank order; NULL: the hosts */
     bool apart;         /* messages only, also between ranks that could share memory */
-    bool push;          /* ranks within reach meet in landing areas, as GPUs do; else by pull */
+    bool push;          /* ranks within reach meet in landing areas in every call, as GPUs do; else in small ones */
+    bool pull;          /* never in landing areas */
     bool staged;        /* pull: this rank's buffers cannot be touched by peers */
     int parley_ms;      /* without progress for so long, ranks tell each other what they called; 0: 1000 */
     int slices, window; /* slices of every call, and how many are in flight; 0: chosen by size */

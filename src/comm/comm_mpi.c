@@ -118,7 +118,7 @@ peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
     status = peali_net_mpi_create(shadow, &net);
     peal_status all = agree(&shadow, status);
     if (all == PEAL_OK) {
-        peali_bootstrap boot = {.rank = net->rank, .nranks = net->nranks, .allgather = allgather, .agree = agree,
+        peali_bootstrap boot = {.rank = net->rank, .nranks = net->nranks, .threads = false, .allgather = allgather, .agree = agree,
                                 .ctx = &shadow};
         return peali_comm_create(&boot, net, NULL, comm);
     }

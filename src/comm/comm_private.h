@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "comm/plans.h"
+#include "exec/host.h"
 #include "sched/tuning.h"
 
 struct peal_request {
@@ -11,6 +12,22 @@ struct peal_request {
     peal_status status; /* PEAL_IN_PROGRESS until the call ended */
     peal_request *next; /* of the calls of one thread */
 };
+
+/* A call that was made lately: the plan that it took, as long as no other plan was MADE and nothing else was forced. */
+typedef struct peali_recent {
+    size_t count;
+    peal_kind kind;
+    peal_type type;
+    peal_op op;
+    int root;
+    const peal_algo *forced;
+    size_t slice_bytes;
+    uint64_t made;
+    const peali_plan *plan; /* NULL: none */
+    long *calls;            /* of its algorithm */
+} peali_recent;
+
+enum { PEALI_RECENT = 16 };
 
 struct peal_comm {
     int rank, nranks;
@@ -20,9 +37,12 @@ struct peal_comm {
     int largest_node;
     int32_t *near;   /* ranks within reach, this one among them, ascending */
     peali_reach reach;
+    peali_host *host;  /* of the processes that share memory; NULL: none do */
+    peali_lands lands;
     peali_net *net;
     peali_runner *runner;
     peali_plans plans;
+    peali_recent recent[PEALI_RECENT];
     const peal_algo *forced[PEAL_KIND_COUNT];
     size_t slice_bytes; /* forced; 0: as the table has it */
     peali_tuning_span tuned[PEAL_KIND_COUNT];

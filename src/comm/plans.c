@@ -4,6 +4,7 @@
 struct peali_program_entry {
     const peal_algo *algo;
     int32_t root;
+    peali_mode mode;
     peali_program *program;
     struct peali_program_entry *next;
 };
@@ -12,38 +13,40 @@ struct peali_program_entry {
 static bool within_limits(const peali_program *p)
 {
     bool ok = p->most_flags <= PEALI_REACH_FLAGS;
-    for (int32_t x = 0; x < p->nreach; x++)
-        ok &= p->land_start[x + 1] - p->land_start[x] <= PEALI_REACH_SLOTS;
+    for (int32_t k = 0; k < p->nland; k++)
+        ok &= p->land_line[k] < PEALI_REACH_SLOTS;
     return ok;
 }
 
-static peal_status lower(const peali_task *task, const peal_algo *algo, peali_program **out)
+static peal_status lower(const peali_task *task, const peali_job *job, peali_program **out)
 {
-    peal_status status = peali_lower(algo, task->problem, task->reach, task->rank, out);
+    peali_reach reach = {task->reach->nranks, task->reach->ranks, job->mode};
+    peal_status status = peali_lower(job->algo, task->problem, &reach, task->rank, out);
     if (status != PEAL_OK || within_limits(*out))
         return status;
     int32_t alone = task->rank;
     peali_program_free(out);
-    return peali_lower(algo, task->problem, &(peali_reach){1, &alone, PEALI_PULL}, task->rank, out);
+    return peali_lower(job->algo, task->problem, &(peali_reach){1, &alone, PEALI_PULL}, task->rank, out);
 }
 
 static peal_status program_of(peali_plans *plans, const peali_task *task, const peali_job *job, peali_program **out)
 {
     for (struct peali_program_entry *e = plans->programs; e; e = e->next)
-        if (e->algo == job->algo && e->root == job->root) {
+        if (e->algo == job->algo && e->root == job->root && e->mode == job->mode) {
             *out = e->program;
             return PEAL_OK;
         }
     struct peali_program_entry *e = peali_alloc(1, sizeof *e);
     if (!e)
         return PEAL_ERR_MEMORY;
-    peal_status status = lower(task, job->algo, &e->program);
+    peal_status status = lower(task, job, &e->program);
     if (status != PEAL_OK) {
         peali_free(e);
         return status;
     }
     e->algo = job->algo;
     e->root = job->root;
+    e->mode = job->mode;
     e->next = plans->programs;
     plans->programs = e;
     *out = e->program;
@@ -53,7 +56,7 @@ static peal_status program_of(peali_plans *plans, const peali_task *task, const 
 static bool same(const peali_job *a, const peali_job *b)
 {
     return a->count == b->count && a->algo == b->algo && a->type == b->type && a->op == b->op && a->root == b->root &&
-           a->slices == b->slices && a->window == b->window;
+           a->slices == b->slices && a->window == b->window && a->mode == b->mode;
 }
 
 static unsigned set_of(const peali_job *job)
@@ -62,12 +65,25 @@ static unsigned set_of(const peali_job *job)
     return (unsigned)(h >> 40 ^ h) % PLAN_SETS;
 }
 
-static peal_status make(peali_plans *plans, const peali_task *task, const peali_job *job, peali_plan **out)
+/* Ranks within reach find the same landings, so where these are too large all of them pull. */
+static peal_status make_fitting(peali_plans *plans, const peali_task *task, const peali_job *job, peali_plan **out)
 {
     peali_program *program;
+    peali_job pulls = *job;
     peal_status status = program_of(plans, task, job, &program);
     if (status == PEAL_OK)
         status = peali_plan_make(program, job, out);
+    if (status != PEAL_OK || (*out)->land_bytes <= task->land_bytes)
+        return status;
+    peali_plan_free(out);
+    pulls.mode = PEALI_PULL;
+    status = program_of(plans, task, &pulls, &program);
+    return status == PEAL_OK ? peali_plan_make(program, job, out) : status;
+}
+
+static peal_status make(peali_plans *plans, const peali_task *task, const peali_job *job, peali_plan **out)
+{
+    peal_status status = make_fitting(plans, task, job, out);
     if (status != PEAL_OK)
         return status;
     status = peali_runner_fit(task->runner, *out);
@@ -90,6 +106,7 @@ peal_status peali_plans_get(peali_plans *plans, const peali_task *task, const pe
     peal_status status = make(plans, task, job, &plan);
     if (status != PEAL_OK)
         return status;
+    plans->made++;
     peali_plan **way = &plans->plan[set][plans->next[set]++ % PLAN_WAYS];
     peali_plan_free(way);
     *way = plan;

@@ -9,17 +9,19 @@
 enum { PLAN_SETS = 32, PLAN_WAYS = 4 }; /* 128 plans: more than the sizes of a program's inner loop, and bounded */
 
 typedef struct peali_plans {
-    struct peali_program_entry *programs; /* one for each (algorithm, root) in use */
+    struct peali_program_entry *programs; /* one for each (algorithm, root, mode) in use */
     peali_plan *plan[PLAN_SETS][PLAN_WAYS];
+    uint64_t made;           /* plans so far; until it grows, none is freed */
     uint8_t next[PLAN_SETS]; /* which way the next new plan of a set replaces */
 } peali_plans;
 
 /* For whom a plan is made. */
 typedef struct peali_task {
     const peal_problem *problem;
-    const peali_reach *reach;
+    const peali_reach *reach; /* its mode is the job's */
     int rank;
     peali_runner *runner;
+    size_t land_bytes; /* push: where landings take more, the plan is one of pull */
 } peali_task;
 
 /*

@@ -7,6 +7,7 @@
 enum {
     /* Tags tell 2^16 slices apart; half of them keeps a fast rank's next call apart too. */
     MOST_SLICES = 1 << 15,
+    MOST_PUSHED = 4 << 10, /* larger ones cost less where readers fetch them: bench/results */
 };
 
 peal_status peali_select_begin(peal_comm *comm)
@@ -15,7 +16,7 @@ peal_status peali_select_begin(peal_comm *comm)
     if (!tuning)
         return PEAL_ERR_CONFIG;
     for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
-        comm->tuned[kind] = peali_tuning_find(tuning, (peal_kind)kind, comm->net->name, comm->nranks);
+        comm->tuned[kind] = peali_tuning_find(tuning, (peal_kind)kind, peal_comm_transport(comm), comm->nranks);
     return PEAL_OK;
 }
 
@@ -41,6 +42,8 @@ static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, peali_j
     slices = slices < MOST_SLICES ? slices : MOST_SLICES;
     job->slices = slices > 1 ? (int32_t)slices : 1;
     job->window = job->slices < comm->layout.window ? job->slices : comm->layout.window;
+    bool small = job->slices == 1 && bytes <= MOST_PUSHED && comm->reach.nranks > 1 && !comm->layout.pull;
+    job->mode = comm->layout.push || small ? PEALI_PUSH : PEALI_PULL;
 }
 
 bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)

@@ -3,31 +3,48 @@
 
 #include "base/atomics.h"
 
-uint64_t *peali_run_landing_flag(const peali_runner *r, const peali_cursor *c, peali_loc loc)
+/* The slot's number among those of all ranks within reach. */
+static int32_t slot_of(const peali_runner *r, peali_loc loc)
 {
-    const peali_public *p = r->shown[loc.rank];
-    return &p->land_flags[peali_run_slice(r, c) % (uint64_t)p->areas * PEALI_REACH_SLOTS + (size_t)(-1 - loc.buf)];
+    return r->plan->program->land_start[loc.rank] - 1 - loc.buf;
+}
+
+peali_line *peali_run_landing(const peali_runner *r, const peali_cursor *c, peali_loc loc)
+{
+    const peali_program *p = r->plan->program;
+    int32_t slot = slot_of(r, loc);
+    return &r->shown[p->land_home[slot]]->lines[c->area * PEALI_REACH_SLOTS + p->land_line[slot]];
+}
+
+/* Where the landing area of rank X begins whose lines are those of C. */
+static unsigned char *landing_area(const peali_runner *r, const peali_cursor *c, int32_t x)
+{
+    unsigned char *first = (unsigned char *)&r->shown[x]->lines[r->lands.areas * PEALI_REACH_SLOTS];
+    return first + (size_t)c->area * r->lands.bytes;
 }
 
 /* Where span UNIT of operand LOC of instruction I lies. */
 unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc, int32_t unit)
 {
-    const peali_public *p = r->shown[loc.rank];
-    const peali_program *program = r->plan->program;
+    const peali_plan *plan = r->plan;
     if (loc.buf < 0) {
-        int32_t slot = program->land_start[loc.rank] - 1 - loc.buf;
-        size_t area = peali_run_slice(r, c) % (uint64_t)p->areas * p->land_bytes;
-        return p->land + area + r->plan->land_offset[slot] +
-               peali_plan_span(r->plan, i, unit, c->slice, program->land_first[slot]).packed;
+        int32_t slot = slot_of(r, loc);
+        size_t packed = peali_plan_span(plan, i, unit, c->slice, plan->program->land_first[slot]).packed;
+        if (plan->land_offset[slot] == PEALI_PLAN_IN_LINE)
+            return peali_run_landing(r, c, loc)->data + packed;
+        return landing_area(r, c, plan->program->land_home[slot]) + plan->land_offset[slot] + packed;
     }
-    peali_span at = peali_plan_span(r->plan, i, unit, c->slice, loc.base);
-    if (loc.buf >= PEAL_BUF_TMP)
-        return p->tmp.at + (size_t)(c->slice % p->tmp.slices) * p->tmp.stride +
-               r->plan->slot_offset[loc.buf - PEAL_BUF_TMP] + at.packed;
-    const peali_window *w = loc.buf == PEAL_BUF_IN ? &p->in : &p->out;
-    if (w->slices == 0)
-        return w->at + at.offset;
-    return w->at + (size_t)(c->slice % w->slices) * w->stride + at.packed;
+    peali_span at = peali_plan_span(plan, i, unit, c->slice, loc.base);
+    const peali_front *front = &r->shown[loc.rank]->front;
+    size_t place = (size_t)c->place;
+    uintptr_t shift = (uintptr_t)r->shift[loc.rank];
+    if (loc.buf >= PEAL_BUF_TMP) {
+        size_t slot = plan->slot_offset[loc.buf - PEAL_BUF_TMP];
+        return (unsigned char *)(front->tmp + shift) + place * plan->scratch_bytes + slot + at.packed;
+    }
+    unsigned char *first = (unsigned char *)((loc.buf == PEAL_BUF_IN ? front->in : front->out) + shift);
+    bool staged = front->staged >> (loc.buf == PEAL_BUF_OUT) & 1;
+    return first + (staged ? place * plan->slice_bytes + at.packed : at.offset);
 }
 
 size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit)
@@ -35,14 +52,26 @@ size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peal
     return peali_plan_span(r->plan, i, unit, c->slice, i->first).bytes;
 }
 
+/* All slots that an instruction fills lie in one place, that of the first. */
+static int32_t first_slot(const peali_instr *i, const peali_loc *locs)
+{
+    int32_t k = i->nsrc;
+    while (k < i->nsrc + i->ndst && locs[k].buf >= 0)
+        k++;
+    return k;
+}
+
 static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit)
 {
     const peali_loc *locs = r->plan->program->locs + i->locs;
+    int32_t filled = first_slot(i, locs);
     int ndst = 0;
-    for (int k = 0; k < i->nsrc; k++)
+    for (int32_t k = 0; k < i->nsrc; k++)
         r->src[k] = peali_run_address(r, c, i, locs[k], unit);
-    for (int k = 0; k < i->ndst; k++) {
-        r->dst[ndst] = peali_run_address(r, c, i, locs[i->nsrc + k], unit);
+    for (int32_t k = i->nsrc; k < i->nsrc + i->ndst; k++) {
+        if (locs[k].buf < 0 && k > filled)
+            continue;
+        r->dst[ndst] = peali_run_address(r, c, i, locs[k], unit);
         ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
     }
     if (ndst > 0)
@@ -52,22 +81,20 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     const peali_loc *locs = r->plan->program->locs + i->locs;
-    int32_t units = peali_plan_units(r->plan, i);
+    int32_t units = peali_plan_units(r->plan, i), filled = first_slot(i, locs);
     for (int32_t u = 0; u < units; u++)
         compute_unit(r, c, i, u);
-    /* Releases what was stored; landed() at the receiver acquires it. */
-    for (int k = i->nsrc; k < i->nsrc + i->ndst; k++)
-        if (locs[k].buf < 0)
-            peali_store_release(peali_run_landing_flag(r, c, locs[k]), peali_run_slice(r, c) + 1);
+    if (filled < i->nsrc + i->ndst) /* releases what was stored; landed() at the receivers acquires it */
+        peali_store_release(&peali_run_landing(r, c, locs[filled])->value, peali_run_stamp(r, peali_run_slice(r, c)));
 }
 
-/* Staged: enter fills this slice's staging, exit drains it. */
+/* Enter fills the staging of a slice, exit drains it. */
 void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill)
 {
-    if (!r->staged)
+    if (!(fill ? r->staged_in : r->staged_out))
         return;
-    const peali_window *w = fill ? &r->mine->in : &r->mine->out;
-    unsigned char *packed = w->at + (size_t)(c->slice % w->slices) * w->stride;
+    const peali_front *front = &r->mine->front;
+    unsigned char *packed = (unsigned char *)(fill ? front->in : front->out) + (size_t)c->place * r->plan->slice_bytes;
     int32_t blocks[2];
     if (fill) {
         peali_plan_given(r->plan, blocks);

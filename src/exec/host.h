@@ -19,22 +19,29 @@ typedef struct peali_host_card {
     uint64_t base, bytes; /* where the pool lies in its process */
 } peali_host_card;
 
-/* Opens the socket of this rank for one communicator. PEAL_OK; PEAL_ERR_UNSUPPORTED (logged at info); PEAL_ERR_MEMORY. Threads: any. */
+/*
+ * Opens the socket of this rank for one communicator. PEAL_OK; else CARD is zeros: PEAL_ERR_UNSUPPORTED (logged at info);
+ * PEAL_ERR_MEMORY. Threads: any.
+ */
 PEAL_MUST_CHECK peal_status peali_host_open(peali_host **host, peali_host_card *card);
 
 /*
- * Exchanges pools with the N ranks whose cards lie STRIDE bytes apart, this rank's at index ME; all of them are on this host and call
- * it at the same time. SHIFT[x] is what must be added to an address in the pool of rank x, as rank x has it, to have it here;
- * 0 for ME. Ranks of one process have the same pool, and shift 0.
+ * Exchanges pools with the N ranks whose cards lie STRIDE bytes apart, this rank's at index ME; all of them are on this host and
+ * call it, once, at the same time. SHIFT[x] is what must be added to an address in the pool of rank x, as rank x has it, to have it
+ * here; 0 for ME. Ranks of one process have the same pool, and shift 0.
  *
- * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED no mapping (logged at info, with the reason); PEAL_ERR_TIMEOUT a rank sent nothing for 30 s
- *          (logged, it is named); PEAL_ERR_MEMORY. What was mapped stays until the host is closed.
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED a rank has no pool, which all see, or this one cannot map one (logged at info, with the
+ *          reason); PEAL_ERR_TIMEOUT a rank sent nothing for 30 s, or PEAL_TIMEOUT where that is less (logged, it is named). A rank
+ *          that fails does not hold up the others, and they may succeed. What was mapped stays until the host is closed.
  * Blocks:  until all have come.
  */
 PEAL_MUST_CHECK peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me,
                                             ptrdiff_t *shift);
 
-/* Unmaps pools that no other communicator of this process uses, and frees HOST; nothing of peers may be touched afterwards. */
+/*
+ * Unmaps pools that no other communicator of this process uses, and frees HOST; nothing of peers may be touched afterwards. In a
+ * child of the process that opened HOST peers' pools are not mapped at all. Threads: any.
+ */
 void peali_host_close(peali_host **host);
 
 #endif

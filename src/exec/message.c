@@ -111,6 +111,20 @@ peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no)
     return status;
 }
 
+peal_status peali_run_look_ahead(peali_runner *r)
+{
+    const peali_program *p = r->plan->program;
+    peali_cursor *c = &r->cursors[0];
+    peal_status status = PEAL_OK;
+    for (int32_t no = 0; no < p->ninstrs && c->slice == 0 && status >= 0; no++) {
+        int32_t lead = r->plan->lead[no];
+        bool posted = lead >= 0 && (!c->over[peali_run_first_req(r->plan, no)] || !r->lead_over[lead]);
+        if (posted && p->instrs[no].kind == PEALI_I_RECV)
+            status = peali_run_over(r, c, no);
+    }
+    return status < 0 ? status : PEAL_OK;
+}
+
 void peali_run_cancel(peali_runner *r)
 {
     for (int32_t w = 0; w < r->plan->job.window; w++)

@@ -4,6 +4,8 @@
  */
 #include "exec/plan.h"
 
+#include "exec/reach.h"
+
 #include <string.h>
 
 static size_t share(size_t count, int64_t part, int64_t parts)
@@ -112,6 +114,22 @@ void peali_plan_wanted(const peali_plan *plan, int32_t blocks[2])
     part_of(plan, kind != PEAL_REDUCE || plan->program->rank == plan->job.root, kind == PEAL_REDUCE_SCATTER, blocks);
 }
 
+static peali_extent extent(const peali_plan *plan, const int32_t blocks[2])
+{
+    size_t first = share(plan->total, blocks[0], plan->program->nblocks);
+    size_t end = share(plan->total, blocks[1], plan->program->nblocks);
+    return (peali_extent){first * plan->elem_bytes, (end - first) * plan->elem_bytes};
+}
+
+static void find_extents(peali_plan *plan)
+{
+    int32_t blocks[2];
+    peali_plan_given(plan, blocks);
+    plan->given = extent(plan, blocks);
+    peali_plan_wanted(plan, blocks);
+    plan->wanted = extent(plan, blocks);
+}
+
 static bool place_cuts(peali_plan *plan)
 {
     const peali_program *p = plan->program;
@@ -124,14 +142,19 @@ static bool place_cuts(peali_plan *plan)
     return at != NULL;
 }
 
-/* Room for BLOCKS blocks of the longest slice, in whole cache lines, so that no two buffers are on one. */
-static size_t room(const peali_plan *plan, int32_t blocks)
+/* The most that BLOCKS blocks take in a slice. */
+static size_t most_bytes(const peali_plan *plan, int32_t blocks)
 {
     if (plan->blockwise)
         return (size_t)blocks * plan->unit_bytes;
     size_t longest = (plan->total + (size_t)plan->job.slices - 1) / (size_t)plan->job.slices;
-    size_t elements = share(longest, blocks, plan->program->nblocks) + (blocks > 0 && blocks < plan->program->nblocks);
-    return (elements * plan->elem_bytes + 63) / 64 * 64;
+    return (share(longest, blocks, plan->program->nblocks) + (blocks > 0 && blocks < plan->program->nblocks)) * plan->elem_bytes;
+}
+
+/* In whole cache lines, so that no two buffers are on one. */
+static size_t room(const peali_plan *plan, int32_t blocks)
+{
+    return (most_bytes(plan, blocks) + 63) / 64 * 64;
 }
 
 static bool place_slots(peali_plan *plan)
@@ -146,19 +169,34 @@ static bool place_slots(peali_plan *plan)
     return plan->slot_offset != NULL;
 }
 
+/* A slot has the place of its line; those that share one are of one length. END: of each rank, where its landings end so far. */
+static void place_line(peali_plan *plan, int32_t slot, size_t *places, size_t *end)
+{
+    const peali_program *p = plan->program;
+    int32_t blocks = p->cuts[p->land_end[slot]] - p->cuts[p->land_first[slot]];
+    size_t *place = &places[p->land_home[slot] * PEALI_REACH_SLOTS + p->land_line[slot]], *at = &end[p->land_home[slot]];
+    if (*place == 0) {
+        bool fits = most_bytes(plan, blocks) <= PEALI_PLAN_LINE_BYTES;
+        *place = fits ? PEALI_PLAN_IN_LINE : *at + 1;
+        *at += fits ? 0 : room(plan, blocks);
+    }
+    plan->land_offset[slot] = *place == PEALI_PLAN_IN_LINE ? *place : *place - 1;
+}
+
 static bool place_landings(peali_plan *plan)
 {
     const peali_program *p = plan->program;
     plan->land_offset = peali_arena_get(&plan->arena, (size_t)p->nland + 1, sizeof *plan->land_offset);
-    for (int32_t x = 0; plan->land_offset && x < p->nreach; x++) {
-        size_t at = 0;
-        for (int32_t i = p->land_start[x]; i < p->land_start[x + 1]; i++) {
-            plan->land_offset[i] = at;
-            at += room(plan, p->cuts[p->land_end[i]] - p->cuts[p->land_first[i]]);
-        }
-        plan->land_bytes = at > plan->land_bytes ? at : plan->land_bytes;
-    }
-    return plan->land_offset != NULL;
+    size_t *places = peali_alloc((size_t)p->nreach * PEALI_REACH_SLOTS, sizeof *places);
+    size_t *end = peali_alloc((size_t)p->nreach, sizeof *end);
+    bool ok = plan->land_offset && places && end;
+    for (int32_t slot = 0; ok && slot < p->nland; slot++)
+        place_line(plan, slot, places, end);
+    for (int32_t x = 0; ok && x < p->nreach; x++)
+        plan->land_bytes = end[x] > plan->land_bytes ? end[x] : plan->land_bytes;
+    peali_free(places);
+    peali_free(end);
+    return ok;
 }
 
 static bool number_reqs(peali_plan *plan)
@@ -237,6 +275,10 @@ peal_status peali_plan_make(const peali_program *program, const peali_job *job, 
     plan->unit_bytes = (longest / (size_t)job->slices + 1) * plan->elem_bytes;
     plan->reduce = peali_reduce_find(job->type, job->op);
     plan->most_operands = most_operands(program);
+    find_extents(plan);
+    plan->closed = true;
+    for (int32_t x = 0; x < program->nreach; x++)
+        plan->closed &= program->knows[x];
     if (!place_cuts(plan) || !place_slots(plan) || !place_landings(plan) || !number_reqs(plan) || !find_leads(plan)) {
         peali_plan_free(&plan);
         return PEAL_ERR_MEMORY;

@@ -17,6 +17,7 @@ typedef struct peali_job {
     int32_t root;
     int32_t slices; /* K: the vector is cut into K slices, and the program runs once for each */
     int32_t window; /* W: slices in flight at once, 1 to K */
+    peali_mode mode; /* how ranks within reach meet */
 } peali_job;
 
 /*
@@ -24,6 +25,14 @@ typedef struct peali_job {
  * of blocks is contiguous in a slice. Else it has nranks * count, and every block is cut into the same slices: then, with more
  * than one slice, data moves block by block.
  */
+enum { PEALI_PLAN_LINE_BYTES = 56 }; /* what fits beside a flag */
+#define PEALI_PLAN_IN_LINE SIZE_MAX
+
+/* A part of the vector: bytes from its start. */
+typedef struct peali_extent {
+    size_t at, bytes;
+} peali_extent;
+
 typedef struct peali_plan {
     peali_arena arena;
     const peali_program *program;
@@ -31,19 +40,22 @@ typedef struct peali_plan {
     peali_reduce_fn reduce;
     size_t elem_bytes;
     size_t total;          /* elements of the vector */
+    peali_extent given, wanted; /* of IN and OUT, what the user has there */
     bool blockwise;
     size_t unit_bytes;     /* blockwise: room for one block of one slice, in scratch, staging and landings */
     size_t *cut_offset;    /* bytes from the start of a buffer to each cut; one slice only, else NULL */
     size_t *slot_offset;   /* bytes from the start of a slice's scratch to each scratch buffer */
     size_t scratch_bytes;  /* of one slice in flight */
     size_t slice_bytes;    /* of the longest slice of the vector */
-    size_t *land_offset;   /* push: bytes from the start of a landing area to each slot, for all ranks within reach */
+    size_t *land_offset;   /* push: bytes from the start of a landing area to each slot, for all ranks within reach; or IN_LINE */
     size_t land_bytes;     /* push: of a slice's landings at the rank that has most */
+    bool closed;           /* push: a rank's end waits for the begin of all within reach */
     int32_t most_operands; /* of any instruction */
     int32_t *first_req;    /* blockwise: of each instruction; else NULL: instruction i has request i */
     int32_t nreqs;
     int32_t *lead;         /* per instruction: its number among those that carry the call's signature, -1: it does not */
     int32_t nleads;
+    struct peali_small *small; /* small.c; NULL: the general loop runs it */
 } peali_plan;
 
 /* Makes the plan of JOB for PROGRAM. *OUT is freed with peali_plan_free. PEAL_OK or PEAL_ERR_MEMORY. */

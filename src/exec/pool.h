@@ -29,15 +29,27 @@ PEAL_MUST_CHECK peal_status peali_pool_open(peali_pool_view *view);
 
 /* Who may still need memory after a fork. */
 typedef enum peali_pool_use {
-    PEALI_POOL_PEERS, /* flags and staging: stays shared in the parent, is nothing to the child */
-    PEALI_POOL_USER,  /* the user's data: after a fork parent and child each have a private copy on write, and it counts as unshared */
+    PEALI_POOL_PEERS, /* flags and staging: stays shared in the parent; a child must not touch it, for the parent would see that */
+    PEALI_POOL_USER,  /* the user's data: after a fork parent and child each have a private copy on write, and it is unshared */
 } peali_pool_use;
 
-/* Zeroed memory of the pool, in whole pages; NULL where there is none left. Free gives its pages back. Threads: any. */
+/*
+ * Zeroed memory of the pool, in whole pages, from 2 MiB on aligned to 2 MiB; NULL where there is none left, in a child, and of the
+ * user's kind while a fork is under way. Free gives its pages back; in a child, the child's alone. Neither calls an allocator of
+ * the process. Threads: any.
+ */
 void *peali_pool_alloc(size_t bytes, peali_pool_use use);
 void peali_pool_free(void *at);
 
+/* For allocators that live in the pool, all in whole pages of the user's memory. Threads: any. */
+void peali_pool_punch(void *at, size_t bytes); /* makes it zeros that take no memory */
+void peali_pool_split(void *at, size_t bytes); /* makes two blocks of one: the first BYTES and the rest */
+bool peali_pool_join(void *at); /* makes one block of that at AT and the next; false where that one is free or of another kind */
+
 /* Is all of [AT, AT + BYTES) memory that peers see too, now? A few instructions: every call asks it. Threads: any. */
 bool peali_pool_holds(const void *at, size_t bytes);
+
+/* Did peali_pool_alloc return AT, or a parent's before a fork? Threads: any. */
+bool peali_pool_owns(const void *at);
 
 #endif

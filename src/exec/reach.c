@@ -1,34 +1,69 @@
 /* Public memory counts who looks at it, because a rank may leave its communicator while a slower one still reads a flag. */
 #include "exec/reach.h"
 
-peali_public *peali_public_create(long readers, int32_t areas, size_t land_bytes)
+#include <pthread.h>
+
+#include "base/atomics.h"
+#include "exec/pool.h"
+
+/* This process' publics in its pool that it left before a peer did. Process-wide like the pool. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static peali_public *abandoned;
+
+static void sweep(void)
 {
+    pthread_mutex_lock(&lock);
+    for (peali_public **at = &abandoned, *p; (p = *at);) {
+        if (peali_load_acquire(&p->refs) == 0) { /* pairs with release() in the peer's process */
+            *at = p->next;
+            peali_public_drop(p);
+        } else {
+            at = &p->next;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void abandon(peali_public *p)
+{
+    pthread_mutex_lock(&lock);
+    p->next = abandoned;
+    abandoned = p;
+    pthread_mutex_unlock(&lock);
+}
+
+peali_public *peali_public_create(long readers, const peali_lands *lands, bool pooled)
+{
+    size_t bytes = sizeof(peali_public) + (size_t)lands->areas * (PEALI_REACH_SLOTS * sizeof(peali_line) + lands->bytes);
+    sweep();
     peali_arena arena = {0};
-    peali_public *p = peali_arena_get(&arena, 1, sizeof *p);
+    peali_public *p = pooled ? peali_pool_alloc(bytes, PEALI_POOL_PEERS) : peali_arena_get(&arena, 1, bytes);
     if (!p)
         return NULL;
-    *p = (peali_public){.refs = readers, .areas = areas, .land_bytes = land_bytes};
-    if (areas > 0) {
-        p->land = peali_arena_get(&arena, (size_t)areas, land_bytes);
-        p->land_flags = peali_arena_get(&arena, (size_t)areas * PEALI_REACH_SLOTS, sizeof *p->land_flags);
-    }
-    if (areas > 0 && (!p->land || !p->land_flags)) {
-        peali_arena_free(&arena);
-        return NULL;
-    }
+    p->refs = readers;
+    p->pooled = pooled;
     p->arena = arena;
     return p;
 }
 
-void peali_public_drop(peali_public *shown)
+void peali_public_drop(peali_public *p)
 {
-    peali_arena arena = shown->arena; /* it lies in its own arena */
-    peali_arena_free(&arena);
+    peali_arena arena = p->arena; /* it lies in its own arena */
+    if (p->pooled)
+        peali_pool_free(p);
+    else
+        peali_arena_free(&arena);
 }
 
-void peali_public_release(peali_public *shown)
+void peali_public_release(peali_public *p, bool mine)
 {
+    bool pooled = p->pooled;
     /* The last release acquires what every other one released, so nobody reads freed memory. */
-    if (__atomic_sub_fetch(&shown->refs, 1, __ATOMIC_ACQ_REL) == 0)
-        peali_public_drop(shown);
+    bool last = __atomic_sub_fetch(&p->refs, 1, __ATOMIC_ACQ_REL) == 0;
+    if (last && (mine || !pooled))
+        peali_public_drop(p);
+    else if (mine && pooled)
+        abandon(p);
+    if (mine)
+        sweep();
 }

@@ -1,50 +1,64 @@
 /*
  * What one rank shows to the ranks within reach: where its buffers of the call at hand lie, the flags it raises (pull), and its
- *                                                landing
- * areas (push). Shared by all calls of a communicator with no barrier between them, because flags only grow (LOWERING, "Waiting",
- * "Epochs and credits").
+ * landing areas (push). Shared by all calls of a communicator with no barrier between them, because flags only grow (LOWERING,
+ * "Waiting", "Epochs and credits"). Ranks that are processes have it in their pools (pool.h), so it holds no address of its own.
  */
 #ifndef PEALI_REACH_H
 #define PEALI_REACH_H
+
+#include <stdbool.h>
 
 #include "lower/lower.h"
 
 enum {
     PEALI_REACH_FLAGS = 256, /* lines a rank: ring needs 126 on 64 ranks (LOWERING); programs with more use messages */
-    PEALI_REACH_SLOTS = 512, /* landing slots a rank and area */
+    PEALI_REACH_SLOTS = 512, /* lines a rank and landing area */
     PEALI_REACH_LINE = 64,
     PEALI_REACH_CALL = 3, /* words of a signature */
 };
 
-/* Where slices lie: slice k at AT + (k mod SLICES) * STRIDE; SLICES 0: the whole vector lies at AT. */
-typedef struct peali_window {
-    unsigned char *at;
-    size_t stride;
-    int32_t slices;
-} peali_window;
-
+/* A flag, and room for what is read together with it: the data of a small message, or a front. */
 typedef struct peali_line {
     _Alignas(PEALI_REACH_LINE) uint64_t value;
+    unsigned char data[PEALI_REACH_LINE - sizeof(uint64_t)];
 } peali_line;
 
+/* What a rank's first flag is read together with. Written before any flag of the call is raised. */
+typedef struct peali_front {
+    _Alignas(PEALI_REACH_LINE) uint64_t value;
+    uint64_t call;         /* hash of the signature */
+    uintptr_t in, out, tmp; /* where they begin, in the rank's own address space */
+    uint32_t staged;       /* bit 0: in, bit 1: out is staging: the slices in flight, one behind the other */
+} peali_front;
+
 typedef struct peali_public {
-    peali_arena arena;
     long refs;                 /* ranks that still look at this */
+    bool pooled;
+    peali_arena arena;         /* not pooled: this lies in it */
+    struct peali_public *next; /* of those whose owner left first */
     uint64_t call[PEALI_REACH_CALL]; /* this rank's signature; relaxed, because it only names a mistake */
-    peali_window in, out, tmp; /* written before enter's flag of slice 0 is raised, read after an await that follows it */
-    size_t land_bytes;         /* of one landing area */
-    int32_t areas;             /* 2W */
-    unsigned char *land;
-    uint64_t *land_flags;      /* per area and slot: the slice that filled it, plus 1 */
     peali_line left;           /* slices that this rank has left */
-    peali_line flags[PEALI_REACH_FLAGS];
-} peali_public;
+    union {
+        peali_front front;
+        peali_line flags[PEALI_REACH_FLAGS]; /* the first is the front's value */
+    };
+    peali_line lines[];        /* per landing area: what this rank fills, for all that read it: a stamp, and the data if it fits */
+} peali_public;                /* behind the lines: the landing areas */
 
-/* Zeroed, for READERS ranks; AREAS landing areas of LAND_BYTES each (push), or none. NULL where there is no memory. */
-peali_public *peali_public_create(long readers, int32_t areas, size_t land_bytes);
+/* Of every public of a communicator. */
+typedef struct peali_lands {
+    int32_t areas;   /* 2W, or 0: no push */
+    size_t bytes;    /* of one area, whole lines */
+} peali_lands;
 
-/* The last reader's release frees it; drop frees what nobody else has seen. Threads: any. */
-void peali_public_release(peali_public *shown);
+/* Zeroed, for READERS ranks, in this process' pool where POOLED. NULL where there is no memory. */
+peali_public *peali_public_create(long readers, const peali_lands *lands, bool pooled);
+
+/*
+ * A reader's release; the owner's is the one with MINE. Memory is freed when all have released it; in a pool, by its owner, at the
+ * latest when it makes or releases another one. Drop frees what nobody else has seen. Threads: any.
+ */
+void peali_public_release(peali_public *shown, bool mine);
 void peali_public_drop(peali_public *shown);
 
 #endif

@@ -4,31 +4,53 @@
 #include <string.h>
 
 #include "base/atomics.h"
+#include "exec/pool.h"
 
 peal_status peali_runner_create(const peali_setting *setting, peali_runner **out)
 {
     peali_runner *r = peali_alloc(1, sizeof *r);
     size_t n = (size_t)setting->nreach;
     peali_public **shown = peali_alloc(n, sizeof *shown);
+    ptrdiff_t *shift = peali_alloc(n, sizeof *shift);
     int64_t *known = peali_alloc(n, sizeof *known);
     peali_parley *parley = NULL;
-    if (!r || !shown || !known || peali_parley_create(setting->net, &parley) != PEAL_OK) {
+    if (!r || !shown || !shift || !known || peali_parley_create(setting->net, &parley) != PEAL_OK) {
         peali_free(r);
         peali_free(shown);
+        peali_free(shift);
         peali_free(known);
         return PEAL_ERR_MEMORY;
     }
     memcpy(shown, setting->shown, n * sizeof *shown);
-    *r = (peali_runner){.net = setting->net, .crowded = setting->crowded, .staged = setting->staged, .me = setting->me};
+    if (setting->shift)
+        memcpy(shift, setting->shift, n * sizeof *shift);
+    *r = (peali_runner){.net = setting->net, .crowded = setting->crowded, .pooled = setting->pooled, .staged = setting->staged};
+    r->me = setting->me;
+    r->lands = setting->lands;
     r->parley_ns = setting->parley_ns;
     r->parley = parley;
     r->nreach = setting->nreach;
     r->ranks = setting->ranks;
     r->shown = shown;
+    r->shift = shift;
     r->known = known;
     r->mine = shown[r->me];
     *out = r;
     return PEAL_OK;
+}
+
+/* Memory that peers touch. */
+static void *get(const peali_runner *r, size_t bytes)
+{
+    return r->pooled ? peali_pool_alloc(bytes, PEALI_POOL_PEERS) : peali_alloc(1, bytes);
+}
+
+static void put_back(const peali_runner *r, void *at)
+{
+    if (!r->pooled)
+        peali_free(at);
+    else if (at)
+        peali_pool_free(at);
 }
 
 static void drop_room(peali_runner *r)
@@ -40,8 +62,8 @@ static void drop_room(peali_runner *r)
     peali_free(r->lead_seen);
     peali_free(r->lead_reqs);
     peali_free(r->bounce);
-    peali_free(r->scratch);
-    peali_free(r->staging);
+    put_back(r, r->scratch);
+    put_back(r, r->staging);
     peali_free(r->dst);
     peali_free(r->src);
     r->cursors = NULL;
@@ -62,9 +84,10 @@ void peali_runner_destroy(peali_runner **runner)
     if (*runner) {
         drop_room(*runner);
         for (int32_t x = 0; x < (*runner)->nreach; x++)
-            peali_public_release((*runner)->shown[x]);
+            peali_public_release((*runner)->shown[x], x == (*runner)->me);
         peali_parley_destroy(&(*runner)->parley);
         peali_free((*runner)->shown);
+        peali_free((*runner)->shift);
         peali_free((*runner)->known);
     }
     peali_free(*runner);
@@ -81,10 +104,10 @@ static size_t largest(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-peal_status peali_runner_fit(peali_runner *r, const peali_plan *plan)
+static peal_status make_room(peali_runner *r, const peali_plan *plan)
 {
     size_t scratch = plan->scratch_bytes * (size_t)plan->job.window;
-    size_t staging = r->staged ? 2 * plan->slice_bytes * (size_t)plan->job.window : 0;
+    size_t staging = r->staged || r->pooled ? 2 * plan->slice_bytes * (size_t)plan->job.window : 0;
     if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && scratch <= r->scratch_bytes &&
         staging <= r->staging_bytes && plan->most_operands <= r->noperands && plan->nleads <= r->nleads)
         return PEAL_OK;
@@ -96,8 +119,8 @@ peal_status peali_runner_fit(peali_runner *r, const peali_plan *plan)
     r->cursors = peali_alloc((size_t)ncursors, sizeof *r->cursors);
     r->over = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->over);
     r->reqs = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->reqs);
-    r->scratch = peali_alloc(scratch + 1, 1);
-    r->staging = peali_alloc(staging + 1, 1);
+    r->scratch = get(r, scratch + 1);
+    r->staging = get(r, staging + 1);
     r->lead_over = peali_alloc((size_t)nleads + 1, sizeof *r->lead_over);
     r->lead_seen = peali_alloc((size_t)nleads + 1, sizeof *r->lead_seen);
     r->lead_reqs = peali_alloc((size_t)nleads + 1, sizeof *r->lead_reqs);
@@ -118,29 +141,49 @@ peal_status peali_runner_fit(peali_runner *r, const peali_plan *plan)
     return PEAL_OK;
 }
 
-/*
- * Before enter's flag of slice 0, which releases it. A buffer that holds one part of the vector only (what a rank gives to an
- * allgather, or gets of a reduce-scatter) is shown as if the rest lay around it; nobody touches the rest.
- */
-static void show_buffers(peali_runner *r, const peali_plan *plan)
+peal_status peali_runner_fit(peali_runner *r, peali_plan *plan)
 {
-    peal_kind kind = plan->job.algo->kind;
-    size_t half = plan->slice_bytes * (size_t)plan->job.window;
-    uintptr_t before = (uintptr_t)plan->program->rank * plan->job.count * plan->elem_bytes;
-    r->in = (const unsigned char *)((uintptr_t)r->in - (kind == PEAL_ALLGATHER ? before : 0));
-    r->out = (unsigned char *)((uintptr_t)r->out - (kind == PEAL_REDUCE_SCATTER ? before : 0));
+    peal_status status = make_room(r, plan);
+    return status == PEAL_OK ? peali_small_make(r, plan) : status;
+}
+
+/* Ranks within reach read and write user memory in pull only; there, what they do not see is staged. */
+static bool staged(const peali_runner *r, const peali_plan *plan, const void *buffer, peali_extent part)
+{
+    if (plan->program->mode != PEALI_PULL || plan->program->nreach == 1)
+        return false;
+    return r->staged || (r->pooled && !peali_pool_holds((const void *)((uintptr_t)buffer + part.at), part.bytes));
+}
+
+static void show_call(peali_runner *r)
+{
     uint64_t words[PEALI_REACH_CALL];
     static_assert(sizeof words == sizeof r->signature, "a signature is shown word by word");
     memcpy(words, &r->signature, sizeof words);
     for (int k = 0; k < PEALI_REACH_CALL; k++)
         peali_store_relaxed(&r->mine->call[k], words[k]);
-    r->mine->tmp = (peali_window){r->scratch, plan->scratch_bytes, plan->job.window};
-    r->mine->in = (peali_window){(unsigned char *)r->in, 0, 0}; /* only ever read */
-    r->mine->out = (peali_window){r->out, 0, 0};
-    if (r->staged) {
-        r->mine->in = (peali_window){r->staging, plan->slice_bytes, plan->job.window};
-        r->mine->out = (peali_window){r->staging + half, plan->slice_bytes, plan->job.window};
-    }
+    peali_store_relaxed(&r->mine->front.call, r->call);
+}
+
+/*
+ * Before any flag is raised, which releases it. A buffer that holds one part of the vector only (what a rank gives to an
+ * allgather, or gets of a reduce-scatter) is shown as if the rest lay around it; nobody touches the rest.
+ */
+static void show_buffers(peali_runner *r, const peali_plan *plan)
+{
+    peal_kind kind = plan->job.algo->kind;
+    uintptr_t before = (uintptr_t)plan->program->rank * plan->job.count * plan->elem_bytes;
+    r->in = (const unsigned char *)((uintptr_t)r->in - (kind == PEAL_ALLGATHER ? before : 0));
+    r->out = (unsigned char *)((uintptr_t)r->out - (kind == PEAL_REDUCE_SCATTER ? before : 0));
+    r->staged_in = staged(r, plan, r->in, plan->given);
+    r->staged_out = staged(r, plan, r->out, plan->wanted);
+    unsigned char *half = r->staging + plan->slice_bytes * (size_t)plan->job.window;
+    peali_front *front = &r->mine->front;
+    front->tmp = (uintptr_t)r->scratch;
+    front->in = r->staged_in ? (uintptr_t)r->staging : (uintptr_t)r->in;
+    front->out = r->staged_out ? (uintptr_t)half : (uintptr_t)r->out;
+    front->staged = (uint32_t)(r->staged_in | r->staged_out << 1);
+    show_call(r);
 }
 
 void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, void *out, uint64_t sequence)
@@ -149,6 +192,7 @@ void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, vo
     r->in = in;
     r->out = out;
     r->signature = peali_signature_of(&plan->job, sequence);
+    r->call = peali_signature_hash(&r->signature);
     r->dissenter = -1;
     r->word = (peali_word){.mine = r->signature, .one_rank = -1, .other_rank = -1};
     r->left = plan->job.slices;
@@ -160,6 +204,6 @@ void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, vo
     show_buffers(r, plan);
     for (int32_t w = 0; w < plan->job.window; w++) {
         size_t at = (size_t)w * (size_t)plan->nreqs;
-        r->cursors[w] = (peali_cursor){w, 0, r->over + at, r->reqs + at};
+        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, w), r->over + at, r->reqs + at};
     }
 }

@@ -25,7 +25,7 @@ static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i
         const peali_instr *m = &p->instrs[waits[k]];
         peali_loc at = p->locs[m->locs];
         if (m->kind == PEALI_I_RECV && at.buf < 0)
-            peali_store_release(peali_run_landing_flag(r, c, at), peali_run_slice(r, c) + 1);
+            peali_store_release(&peali_run_landing(r, c, at)->value, peali_run_stamp(r, peali_run_slice(r, c)));
     }
     return PEAL_OK;
 }
@@ -41,37 +41,72 @@ static bool awaited(const peali_runner *r, const peali_cursor *c, const peali_in
     return i->flag < 0 || c->slice == 0 || peali_load_relaxed(&r->mine->flags[i->flag].value) == peali_run_slice(r, c);
 }
 
-/* Push: has everything landed that the instruction reads? Acquires what compute() released. */
-static bool landed(const peali_runner *r, const peali_cursor *c, const peali_instr *i)
+/* A rank within reach whose call of this number differs from this rank's; it shows its calls word by word. */
+static int dissenter(peali_runner *r)
 {
-    const peali_loc *locs = r->plan->program->locs + i->locs;
-    for (int k = 0; k < i->nsrc; k++)
-        if (locs[k].buf < 0 && peali_load_acquire(peali_run_landing_flag(r, c, locs[k])) != peali_run_slice(r, c) + 1)
-            return false;
-    return true;
+    for (int32_t x = 0; x < r->nreach; x++) {
+        uint64_t words[PEALI_REACH_CALL];
+        for (int k = 0; k < PEALI_REACH_CALL; k++)
+            words[k] = peali_load_relaxed(&r->shown[x]->call[k]);
+        memcpy(&r->theirs, words, sizeof words);
+        if (r->theirs.sequence == r->signature.sequence && !peali_signature_equal(&r->theirs, &r->signature))
+            return r->ranks[x];
+    }
+    return -1;
 }
 
-/* Push: have all ranks that this slice stores to left the slice that used the area before? (LOWERING, "Epochs and credits".) */
-static bool credited(peali_runner *r, const peali_cursor *c)
+static peal_status mismatch(peali_runner *r)
 {
-    int64_t need = (int64_t)peali_run_slice(r, c) + 1 - r->mine->areas;
-    for (int32_t x = 0; x < r->nreach && need > 0; x++) {
-        if (!r->plan->program->stores_to[x] || r->known[x] >= need)
+    r->dissenter = dissenter(r);
+    return PEAL_ERR_MISMATCH;
+}
+
+/* The stamp of another slice is overwritten in time, that of the same slice in another call never. */
+peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t stamp)
+{
+    return (there ^ stamp) << (64 - PEALI_RUN_STAMP_BITS) ? PEAL_IN_PROGRESS : mismatch(r);
+}
+
+/* Push: has everything landed that the instruction reads, and was it meant for this call? Acquires what compute() released. */
+static peal_status landed(peali_runner *r, const peali_cursor *c, const peali_instr *i)
+{
+    const peali_loc *locs = r->plan->program->locs + i->locs;
+    uint64_t g = peali_run_slice(r, c), stamp = peali_run_stamp(r, g);
+    for (int k = 0; k < i->nsrc; k++) {
+        if (locs[k].buf >= 0)
+            continue;
+        uint64_t there = peali_load_acquire(&peali_run_landing(r, c, locs[k])->value);
+        if (there != stamp)
+            return peali_run_stranger(r, there, stamp);
+    }
+    return PEAL_OK;
+}
+
+/*
+ * Push: has everybody left the slice whose landings lie in the same area? This rank keeps what it filled then, for readers who need
+ * not be those of today (LOWERING, "Epochs and credits", has them at home with the reader).
+ */
+bool peali_run_credited(peali_runner *r, const peali_cursor *c)
+{
+    int64_t need = (int64_t)peali_run_slice(r, c) + 1 - r->lands.areas;
+    for (int32_t x = 0; x < r->nreach && r->sure < need; x++) {
+        if (x == r->me || r->known[x] >= need)
             continue;
         r->known[x] = (int64_t)peali_load_acquire(&r->shown[x]->left.value);
         if (r->known[x] < need)
             return false;
     }
+    r->sure = need > r->sure ? need : r->sure;
     return true;
 }
 
+/* A slice of a closed program has ended, so all ranks have begun it, and left what its window leaves no room for. */
 static void learn(peali_runner *r, const peali_cursor *c)
 {
-    int64_t g = (int64_t)peali_run_slice(r, c), sure = g - r->mine->areas / 2 + 1;
-    sure = sure > (int64_t)r->base ? sure : (int64_t)r->base;
-    for (int32_t x = 0; x < r->nreach; x++)
-        if (r->plan->program->knows[x] && r->known[x] < sure)
-            r->known[x] = sure;
+    int64_t g = (int64_t)peali_run_slice(r, c), least = g - r->lands.areas / 2 + 1;
+    least = least > (int64_t)r->base ? least : (int64_t)r->base;
+    if (r->plan->closed && least > r->sure)
+        r->sure = least;
 }
 
 int32_t peali_run_oldest(const peali_runner *r)
@@ -83,28 +118,18 @@ int32_t peali_run_oldest(const peali_runner *r)
     return least;
 }
 
-static void leave(peali_runner *r, peali_cursor *c)
+void peali_run_leave(peali_runner *r, peali_cursor *c)
 {
     peali_run_stage(r, c, false);
-    bool push = r->plan->program->mode == PEALI_PUSH;
-    if (push)
+    if (r->plan->program->mode == PEALI_PUSH)
         learn(r, c);
     c->slice += r->plan->job.window;
+    c->area = peali_run_area(r, c->slice);
     c->pc = 0;
     r->left--;
     int32_t first = most(0, r->cursors[peali_run_oldest(r)].slice);
     first = first < r->plan->job.slices ? first : r->plan->job.slices;
-    if (push) /* pairs with credited() */
-        peali_store_release(&r->mine->left.value, r->base + (uint64_t)first);
-}
-
-static bool calls_the_same(peali_runner *r, int32_t x)
-{
-    uint64_t words[PEALI_REACH_CALL];
-    for (int k = 0; k < PEALI_REACH_CALL; k++)
-        words[k] = peali_load_relaxed(&r->shown[x]->call[k]);
-    memcpy(&r->theirs, words, sizeof words);
-    return peali_signature_equal(&r->theirs, &r->signature);
+    peali_store_release(&r->mine->left.value, r->base + (uint64_t)first); /* pairs with credited() */
 }
 
 /* Ranks within reach show what they called; before this one touches a peer's memory, it looks. */
@@ -114,19 +139,18 @@ static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_in
         return PEAL_OK;
     const peali_loc *locs = r->plan->program->locs + i->locs;
     for (int32_t k = 0; k < i->nsrc + i->ndst; k++)
-        if (locs[k].rank != r->me && !calls_the_same(r, locs[k].rank)) {
-            r->dissenter = r->ranks[locs[k].rank];
-            return PEAL_ERR_MISMATCH;
-        }
+        if (peali_load_relaxed(&r->shown[locs[k].rank]->front.call) != r->call)
+            return mismatch(r);
     return PEAL_OK;
 }
 
-static bool may_begin(peali_runner *r, const peali_cursor *c, const peali_instr *i)
+static peal_status may_begin(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
-    bool push = r->plan->program->mode == PEALI_PUSH;
-    if (push && i->kind == PEALI_I_ENTER && !credited(r, c))
-        return false;
-    return push ? landed(r, c, i) : awaited(r, c, i);
+    if (r->plan->program->mode == PEALI_PULL)
+        return awaited(r, c, i) ? PEAL_OK : PEAL_IN_PROGRESS;
+    if (i->kind == PEALI_I_ENTER && !peali_run_credited(r, c))
+        return PEAL_IN_PROGRESS;
+    return landed(r, c, i);
 }
 
 /* One instruction of C, if it can go on. */
@@ -134,10 +158,10 @@ static peal_status advance(peali_runner *r, peali_cursor *c)
 {
     const peali_instr *i = &r->plan->program->instrs[c->pc];
     peal_status status = waited(r, c, i);
+    if (status == PEAL_OK)
+        status = may_begin(r, c, i);
     if (status != PEAL_OK)
         return status;
-    if (!may_begin(r, c, i))
-        return PEAL_IN_PROGRESS;
     if (i->kind == PEALI_I_REDUCE && (status = agreed(r, c, i)) != PEAL_OK)
         return status;
     if (i->kind == PEALI_I_REDUCE)
@@ -150,7 +174,7 @@ static peal_status advance(peali_runner *r, peali_cursor *c)
         peali_store_release(&r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1);
     c->pc++;
     if (i->kind == PEALI_I_EXIT)
-        leave(r, c);
+        peali_run_leave(r, c);
     return status;
 }
 
@@ -173,6 +197,8 @@ peal_status peali_run_advance(peali_runner *r)
 {
     peal_status status = PEAL_OK;
     r->moved = false;
+    if (r->plan->small)
+        return peali_small_advance(r);
     while (r->left > 0 && status == PEAL_OK) {
         status = pass(r);
         r->moved |= status == PEAL_OK;

@@ -18,18 +18,21 @@ typedef struct peali_setting {
     peali_net *net;       /* stays the caller's */
     bool crowded;         /* ranks outnumber cores on this host, so a rank that waits yields at once */
     int64_t parley_ns;    /* without progress for so long, ranks tell each other what they called */
-    bool staged;          /* pull: peers cannot touch this rank's buffers; it fills and drains staging slots of its own */
+    bool pooled;          /* ranks within reach are processes: they see what lies in the pool, and nothing else */
+    bool staged;          /* pull: no buffer of this rank counts as seen; it fills and drains staging of its own */
     int32_t me, nreach;   /* this rank among those within reach */
     const int32_t *ranks; /* their numbers in the communicator, which stay the caller's */
     peali_public **shown; /* of each of them; the runner releases them at its end */
+    ptrdiff_t *shift;     /* of each of them: what its addresses lack to be this rank's; NULL: nothing */
+    peali_lands lands;
 } peali_setting;
 
-/* A runner in SETTING, whose array of publics it copies. PEAL_OK or PEAL_ERR_MEMORY, with nothing taken over. */
+/* A runner in SETTING, whose arrays of publics and shifts it copies. PEAL_OK or PEAL_ERR_MEMORY, with nothing taken over. */
 PEAL_MUST_CHECK peal_status peali_runner_create(const peali_setting *setting, peali_runner **out);
 void peali_runner_destroy(peali_runner **runner);
 
-/* Makes room for PLAN, once, when it is made. PEAL_OK or PEAL_ERR_MEMORY. No plan is running. */
-PEAL_MUST_CHECK peal_status peali_runner_fit(peali_runner *runner, const peali_plan *plan);
+/* Makes room for PLAN, once, when it is made; from then on it is RUNNER's alone. PEAL_OK or PEAL_ERR_MEMORY. No plan is running. */
+PEAL_MUST_CHECK peal_status peali_runner_fit(peali_runner *runner, peali_plan *plan);
 
 /* Starts PLAN on the buffers of one call. SEQUENCE is the call's number in its communicator, for messages to people. */
 void peali_run_start(peali_runner *runner, const peali_plan *plan, const void *in, void *out, uint64_t sequence);

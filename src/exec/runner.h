@@ -16,23 +16,29 @@ enum {
 typedef struct peali_cursor {
     int32_t slice; /* number within the call; K or more: none left */
     int32_t pc;
+    int32_t place; /* among the slices in flight: of scratch and staging */
+    int32_t area;  /* push: where it lands */
     bool *over;    /* per request: its message is over */
     peali_net_req *reqs;
 } peali_cursor;
 
 struct peali_runner {
     peali_net *net;
-    bool crowded, staged;
+    bool crowded, pooled, staged;
     int32_t me, nreach;
     const int32_t *ranks; /* within reach, in the communicator */
     peali_public **shown, *mine;
-    int64_t *known; /* push: slices that each rank within reach is known to have left */
+    ptrdiff_t *shift;     /* of each: added to its addresses */
+    peali_lands lands;
+    int64_t *known, sure; /* push: slices that each rank within reach, and that all of them, are known to have left */
     peal_status failed;
     int aborted; /* relaxed: a flag that says stop, and orders nothing */
     const peali_plan *plan;
     const unsigned char *in;
     unsigned char *out;
+    bool staged_in, staged_out; /* in this call */
     peali_signature signature, theirs; /* theirs: of rank dissenter, if that is not -1 */
+    uint64_t call;         /* hash of the signature */
     int dissenter;
     peali_parley *parley;
     peali_word word; /* of this rank, in this call */
@@ -66,6 +72,20 @@ static inline uint64_t peali_run_slice(const peali_runner *r, const peali_cursor
     return r->base + (uint64_t)c->slice;
 }
 
+/* Push: the landing area of SLICE. */
+static inline int32_t peali_run_area(const peali_runner *r, int32_t slice)
+{
+    return r->lands.areas > 0 ? (int32_t)((r->base + (uint64_t)slice) % (uint64_t)r->lands.areas) : 0;
+}
+
+/* Push: what says that slice G of this call has landed. A call with another signature stamps otherwise. */
+enum { PEALI_RUN_STAMP_BITS = 40 };
+
+static inline uint64_t peali_run_stamp(const peali_runner *r, uint64_t g)
+{
+    return r->call << PEALI_RUN_STAMP_BITS | (g + 1);
+}
+
 static inline int32_t peali_run_first_req(const peali_plan *plan, int32_t instr)
 {
     return plan->first_req ? plan->first_req[instr] : instr;
@@ -77,13 +97,27 @@ size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peal
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i);
 void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill);
 
-/* Push: the flag beside landing slot LOC. */
-uint64_t *peali_run_landing_flag(const peali_runner *r, const peali_cursor *c, peali_loc loc);
+/* Push: the line of landing slot LOC, whose value is its stamp. */
+peali_line *peali_run_landing(const peali_runner *r, const peali_cursor *c, peali_loc loc);
 
 /* Messages: starts that of the instruction at C; tells whether that of instruction NO is over; forgets all under way. */
 peal_status peali_run_message(peali_runner *r, peali_cursor *c, const peali_instr *i);
 peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no);
 void peali_run_cancel(peali_runner *r);
+
+/* Looks at the signatures that have come, but that no instruction waits for yet. PEAL_OK or an error. */
+peal_status peali_run_look_ahead(peali_runner *r);
+
+/* The loop's parts that small calls share: push: may slice C begin; what a line
+ * says that has not STAMP, but THERE; and the slice is over. */
+bool peali_run_credited(peali_runner *r, const peali_cursor *c);
+peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t stamp);
+void peali_run_leave(peali_runner *r, peali_cursor *c);
+
+/* Small calls: finds out whether PLAN is one, and all its operands; and goes on with it as far as possible. */
+typedef struct peali_small peali_small;
+peal_status peali_small_make(peali_runner *r, peali_plan *plan);
+peal_status peali_small_advance(peali_runner *r);
 
 /* The loop: the cursor of the oldest slice in flight; and as many instructions as can go on. PEAL_OK: all slices have left. */
 int32_t peali_run_oldest(const peali_runner *r);

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 static_assert(sizeof(peali_signature) == 24, "no padding");
 
 peali_signature peali_signature_of(const peali_job *job, uint64_t sequence)
@@ -11,6 +14,11 @@ peali_signature peali_signature_of(const peali_job *job, uint64_t sequence)
     peali_signature s = {sequence, job->count, job->root, (uint8_t)job->algo->kind, (uint8_t)job->type, (uint8_t)job->op,
                          PEALI_SIGNATURE_MAGIC};
     return s;
+}
+
+uint64_t peali_signature_hash(const peali_signature *s)
+{
+    return XXH3_64bits(s, sizeof *s);
 }
 
 int peali_signature_equal(const peali_signature *a, const peali_signature *b)

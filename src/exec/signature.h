@@ -17,6 +17,8 @@ typedef struct peali_signature {
 enum { PEALI_SIGNATURE_MAGIC = 0x9e, PEALI_SIGNATURE_TEXT = 128 };
 
 peali_signature peali_signature_of(const peali_job *job, uint64_t sequence);
+/* Differs where signatures do, but for one pair in 2^64. */
+uint64_t peali_signature_hash(const peali_signature *s);
 int peali_signature_equal(const peali_signature *a, const peali_signature *b);
 
 /* "allreduce number 7: count 1000, type float, op sum". Returns BUF of PEALI_SIGNATURE_TEXT bytes. */

@@ -134,6 +134,9 @@ static peal_status look_at_clock(peali_runner *r)
         peali_parley_open(r->parley, &r->word);
         if (peali_parley_quarrel(r->parley, &r->word))
             return dispute(r, PEAL_ERR_MISMATCH);
+        peal_status status = peali_run_look_ahead(r);
+        if (status != PEAL_OK)
+            return dispute(r, status);
         name_absent(r, waited_ns, now_ns);
     }
     if (limit_ns == 0 || waited_ns < limit_ns)

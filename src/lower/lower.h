@@ -43,6 +43,8 @@ typedef struct peali_program {
     const peali_await *awaits;
     const int32_t *land_start;  /* push: the first entry in land_* of each rank within reach, and the end */
     const int32_t *land_first, *land_end; /* push: the cuts of each landing slot */
+    const int16_t *land_home;   /* push, CPU: the rank within reach that fills each landing slot, and keeps it */
+    const int32_t *land_line;   /* and which of its lines that is: one for each of its instructions that fill any */
     const uint8_t *stores_to;   /* push: 1 for each rank within reach whose landing slots this rank stores to */
     const uint8_t *knows;       /* push: 1 for each rank within reach whose begin this rank's end waits for */
 } peali_program;

@@ -41,7 +41,8 @@ typedef struct room {
     int32_t *waits;
     peali_await *awaits;
     int32_t *cuts, *slot_blocks;
-    int32_t *land_start, *land_first, *land_end;
+    int32_t *land_start, *land_first, *land_end, *land_line;
+    int16_t *land_home;
     uint8_t *stores_to, *knows;
     int32_t nlocs, nwaits, nawaits;
 } room;
@@ -79,10 +80,12 @@ static bool make_room(const peali_work *w, const peali_vec *code, peali_program 
     to->land_start = peali_arena_get(&p->arena, (size_t)p->nreach + 1, sizeof *to->land_start);
     to->land_first = peali_arena_get(&p->arena, (size_t)p->nland + 1, sizeof *to->land_first);
     to->land_end = peali_arena_get(&p->arena, (size_t)p->nland + 1, sizeof *to->land_end);
+    to->land_home = peali_arena_get(&p->arena, (size_t)p->nland + 1, sizeof *to->land_home);
+    to->land_line = peali_arena_get(&p->arena, (size_t)p->nland + 1, sizeof *to->land_line);
     to->stores_to = peali_arena_get(&p->arena, (size_t)p->nreach, 1);
     to->knows = peali_arena_get(&p->arena, (size_t)p->nreach, 1);
     return to->instrs && to->locs && to->waits && to->awaits && to->cuts && to->slot_blocks && to->land_start && to->land_first &&
-           to->land_end && to->stores_to && to->knows;
+           to->land_end && to->land_home && to->land_line && to->stores_to && to->knows;
 }
 
 static void put_landings(const peali_work *w, room *to)
@@ -97,6 +100,25 @@ static void put_landings(const peali_work *w, room *to)
         }
     }
     to->land_start[w->reach->nranks] = at;
+}
+
+/* An instruction stores the same to all the slots it fills: a rank that keeps what it fills stores it once. */
+static void put_homes(const peali_work *w, room *to)
+{
+    for (int x = 0; x < w->reach->nranks; x++)
+        for (int32_t k = 0, line = 0; k < w->code[x].n; k++) {
+            const peali_rec *r = w->code[x].at[k];
+            bool fills = false;
+            for (int32_t i = r->i.nsrc; i < r->i.nsrc + r->i.ndst; i++) {
+                if (r->locs[i].buf >= 0)
+                    continue;
+                int32_t slot = to->land_start[r->locs[i].rank] - 1 - r->locs[i].buf;
+                to->land_home[slot] = (int16_t)x;
+                to->land_line[slot] = line;
+                fills = true;
+            }
+            line += fills;
+        }
 }
 
 /* Whom this rank stores to, and whose begin is known at its end. */
@@ -146,6 +168,7 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
         memcpy(to.cuts, w->cuts.at, (size_t)w->cuts.n * sizeof *to.cuts);
     size_slots(w, to.slot_blocks);
     put_landings(w, &to);
+    put_homes(w, &to);
     put_neighbours(w, x, &to);
     p->instrs = to.instrs;
     p->locs = to.locs;
@@ -156,6 +179,8 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
     p->land_start = to.land_start;
     p->land_first = to.land_first;
     p->land_end = to.land_end;
+    p->land_home = to.land_home;
+    p->land_line = to.land_line;
     p->stores_to = to.stores_to;
     p->knows = to.knows;
     *out = p;

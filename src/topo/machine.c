@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -13,15 +14,21 @@
 #include <hwloc.h>
 #endif
 
-/* The kernel's boot identifier is one for all containers and network namespaces of a host; where it is hidden, the host's name. */
+/*
+ * The kernel's boot identifier (the host's name where it is hidden), which is one for all containers, and the network namespace:
+ * the sockets by which the ranks of a host find each other end there.
+ */
 static void identify(uint64_t host[2])
 {
     char text[256] = "";
+    struct stat net;
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
-    if (!f || !fgets(text, sizeof text, f))
-        gethostname(text, sizeof text - 1);
+    if (!f || !fgets(text, sizeof text - 32, f))
+        gethostname(text, sizeof text - 33);
     if (f)
         fclose(f);
+    if (stat("/proc/self/ns/net", &net) == 0)
+        snprintf(text + strlen(text), 32, " %llu", (unsigned long long)net.st_ino);
     XXH128_hash_t h = XXH3_128bits(text, strlen(text));
     host[0] = h.low64;
     host[1] = h.high64;

@@ -1,0 +1,376 @@
+/*
+ * One sparse memfd, mapped shared; extents.h says which of its pages are taken. Freed pages are punched out of the file, because
+ * dropping them from a shared mapping neither zeroes them nor gives them back.
+ *
+ * fork. The user's blocks must be private to parent and child afterwards, as all memory is. So before each fork they are mapped
+ * anew, privately, from the same pages of the file: nothing is copied, nothing that another thread writes meanwhile is lost, and
+ * what it writes later goes to a copy. To do this in the child alone would be too late for what the parent writes first; and pages
+ * marked not to be inherited would be missing in the child. A peer that reads such a block for a call that is under way reads the
+ * file's pages, which hold what the block held at the fork, and the user may not change it before the call ends.
+ *
+ * A page of the file that neither has written yet is seen by both. So when the parent frees such a block, its pages are kept until
+ * the children that were forked meanwhile have gone (kin.h); punched or used again, they would change under the child.
+ *
+ * The lock is not held over the fork: an allocator that stands on the pool takes its own locks before a fork, and a thread of it
+ * that waits for ours would hold them. So between the handlers other threads go on, but get no new memory of the user's kind, which
+ * nobody would have made private. The child may find the table half changed where another thread was at work; it reads of it but
+ * the extents that it has, which were complete.
+ */
+#include "exec/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "base/log.h"
+#include "exec/extents.h"
+#include "exec/kin.h"
+#include "exec/memfile.h"
+
+/* More than a process has use for cost nothing but page tables; peers map all of it, and addresses end at 128 TiB. */
+#define BYTES_MOST ((size_t)128 << 30)
+#define BYTES_LEAST ((size_t)1 << 30)
+
+enum use {
+    FREE,
+    PEERS,
+    USER,
+    PRIVATE, /* the user's, and no longer shared. notes: first fork whose child sees its pages, last one */
+    RETIRED, /* freed when it was private; its pages may still be seen by a child */
+    GOING    /* on its way to be free */
+};
+
+/* A process has one pool, because its memory is one and a child gets a copy of all. */
+static struct {
+    pthread_mutex_t lock; /* of all but what holds() reads */
+    bool tried, inherited;
+    int forks; /* under way */
+    size_t page;
+    peali_memfile file;
+    peali_pool_view view;
+    peali_extents extents;
+    uint32_t retired; /* list of extents */
+    size_t bytes;         /* of the pool. Pair: acquire in owns(), release in try(): view.base is there */
+    size_t shared;        /* the same, but 0 in a child. Pair: acquire in holds(), release in try(): likewise */
+    uint16_t *private_in; /* pages of each 2 MiB that are not free and not shared any more */
+    size_t private_pages; /* their sum */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static unsigned char *address(uint32_t page)
+{
+    return pool.view.base + page * pool.page;
+}
+
+static uint32_t page_of(const void *at)
+{
+    return (uint32_t)((size_t)((const unsigned char *)at - pool.view.base) / pool.page);
+}
+
+static peali_extent *extent(const void *at)
+{
+    assert(peali_pool_owns(at) && ((uintptr_t)at & (pool.page - 1)) == 0);
+    return &pool.extents.of[page_of(at)];
+}
+
+static size_t length(const peali_extent *e)
+{
+    return e->pages * pool.page;
+}
+
+/* Counts the pages of [AT, AT + BYTES) in the 2 MiB that hold them: as private, or (BY -1) not any more. */
+static void count_private(const unsigned char *at, size_t bytes, int by)
+{
+    size_t begin = (size_t)(at - pool.view.base), end = begin + bytes;
+    while (begin < end) {
+        size_t unit = begin / PEALI_HUGE, next = (unit + 1) * PEALI_HUGE;
+        size_t pages = ((next < end ? next : end) - begin) / pool.page;
+        peali_store_relaxed(&pool.private_in[unit], (uint16_t)(pool.private_in[unit] + by * (int)pages));
+        peali_store_relaxed(&pool.private_pages, pool.private_pages + (size_t)((ptrdiff_t)pages * by));
+        begin = next;
+    }
+}
+
+/* Makes [AT, AT + BYTES) zeros. What is private is replaced, because under it a child's pages lie in the file. */
+static void zero(void *at, size_t bytes)
+{
+    if (madvise(at, bytes, MADV_REMOVE) == 0)
+        return;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+    if (errno != EACCES || mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+        memset(at, 0, bytes); /* locked into memory, or no more mappings */
+}
+
+/* Maps [AT, AT + BYTES) anew; false, with errno, where that is refused. */
+static bool remap(unsigned char *at, size_t bytes, int sharing)
+{
+    int flags = sharing | MAP_FIXED | MAP_NORESERVE;
+    off_t offset = at - pool.view.base;
+    errno = EBADF;
+    return peali_memfile_ours(&pool.file) && mmap(at, bytes, PROT_READ | PROT_WRITE, flags, pool.file.fd, offset) != MAP_FAILED;
+}
+
+/* Frees the retired extents that no child sees any more. */
+static void release_retired(void)
+{
+    if (pool.retired == PEALI_EXTENTS_NONE)
+        return;
+    peali_kin_count();
+    for (uint32_t next, first = pool.retired; first != PEALI_EXTENTS_NONE; first = next) {
+        peali_extent *e = &pool.extents.of[first];
+        next = e->next;
+        if (peali_kin_lives(e->note[0], e->note[1]) || !remap(address(first), length(e), MAP_SHARED))
+            continue;
+        zero(address(first), length(e));
+        count_private(address(first), length(e), -1);
+        peali_extents_unlist(&pool.extents, &pool.retired, first);
+        peali_extents_give(&pool.extents, first);
+    }
+}
+
+/* Makes the user's block of pages [FIRST, END) private for fork number FORK. */
+static void make_private(uint32_t first, uint32_t end, uint32_t fork)
+{
+    size_t bytes = (end - first) * pool.page;
+    if (!remap(address(first), bytes, MAP_PRIVATE)) {
+        int reason = errno;
+        remap(address(first), bytes, MAP_SHARED); /* a mapping that fails may have removed the old one */
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "fork: %zu bytes of shared memory cannot be made private: %s; what parent "
+                  "and child write there, both see", bytes, strerror(reason));
+        return;
+    }
+    count_private(address(first), bytes, 1);
+    for (uint32_t at = first; at < end; at += pool.extents.of[at].pages) {
+        pool.extents.of[at].use = PRIVATE;
+        pool.extents.of[at].note[0] = fork;
+    }
+}
+
+/* Makes all of the user's blocks private. Those that lie side by side are mapped as one: mappings are few. */
+static void make_all_private(void)
+{
+    const peali_extent *of = pool.extents.of;
+    bool any = false;
+    for (uint32_t first = 0; first < pool.extents.pages && !any; first += of[first].pages)
+        any = of[first].use == USER || of[first].use == PRIVATE;
+    if (!any)
+        return;
+    uint32_t fork = peali_kin_expect();
+    for (uint32_t end, first = 0; first < pool.extents.pages; first = end) {
+        end = first + of[first].pages;
+        if (of[first].use != USER)
+            continue;
+        while (end < pool.extents.pages && of[end].use == USER)
+            end += of[end].pages;
+        make_private(first, end, fork);
+    }
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.forks++;
+    if (!pool.inherited)
+        make_all_private();
+    pthread_mutex_unlock(&pool.lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    if (--pool.forks == 0 && !pool.inherited)
+        peali_kin_settle();
+    pthread_mutex_unlock(&pool.lock);
+}
+
+/* Whoever held the lock is not in the child. */
+static void in_child(void)
+{
+    pool.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pool.inherited = true;
+    pool.forks = 0;
+    peali_store_relaxed(&pool.shared, 0);
+    peali_kin_leave();
+    peali_memfile_close(&pool.file);
+}
+
+/* As much as the machine has, so that no program meets the end of it before that of memory. */
+static size_t wanted(void)
+{
+    size_t bytes = (size_t)sysconf(_SC_PHYS_PAGES) * pool.page & ~(size_t)(PEALI_HUGE - 1);
+    return bytes > BYTES_MOST ? BYTES_MOST : bytes < BYTES_LEAST ? BYTES_LEAST : bytes;
+}
+
+/* Makes a pool of BYTES; false, with errno and nothing made, where that is refused. */
+static bool make(size_t bytes)
+{
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    size_t counts = bytes / PEALI_HUGE * sizeof *pool.private_in;
+    if (!peali_memfile_open(&pool.file, bytes))
+        return false;
+    unsigned char *base = peali_memfile_map(pool.file.fd, bytes);
+    pool.private_in = mmap(NULL, counts, PROT_READ | PROT_WRITE, flags, -1, 0);
+    bool listed = base && pool.private_in != MAP_FAILED && peali_extents_open(&pool.extents, (uint32_t)(bytes / pool.page));
+    if (listed && fcntl(pool.file.fd, F_ADD_SEALS, seals) == 0) {
+        pool.view.fd = pool.file.fd;
+        pool.view.base = base;
+        pool.view.bytes = bytes;
+        return true;
+    }
+    int reason = errno;
+    if (listed)
+        peali_extents_close(&pool.extents);
+    if (pool.private_in != MAP_FAILED)
+        munmap(pool.private_in, counts);
+    if (base)
+        munmap(base, bytes);
+    peali_memfile_close(&pool.file);
+    errno = reason;
+    return false;
+}
+
+/* Makes the pool, smaller where the process may not have so much; called once. */
+static void try(void)
+{
+    size_t bytes = 0, id = sizeof pool.view.id;
+    pool.tried = true;
+    pool.page = (size_t)sysconf(_SC_PAGESIZE);
+    pool.retired = PEALI_EXTENTS_NONE;
+    if (getrandom(pool.view.id, id, 0) == (ssize_t)id && (errno = pthread_atfork(before_fork, after_fork, in_child)) == 0)
+        for (bytes = wanted(); bytes >= BYTES_LEAST && !make(bytes); bytes = bytes / 2 & ~(size_t)(PEALI_HUGE - 1))
+            continue;
+    if (bytes < BYTES_LEAST) {
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, -1, "no memory shared between processes: not even %zu bytes of it: %s; see "
+                  "ulimit -v, -f and -n", BYTES_LEAST, strerror(errno));
+        return;
+    }
+    peali_store_release(&pool.bytes, bytes);
+    peali_store_release(&pool.shared, bytes);
+    peali_log(PEALI_LOG_DEBUG, PEALI_SUB_INIT, -1, "memory shared between processes: %zu bytes", bytes);
+}
+
+/* Is there a pool of this process? The lock is held. */
+static bool ready(void)
+{
+    if (!pool.tried)
+        try();
+    return pool.bytes > 0 && !pool.inherited;
+}
+
+peal_status peali_pool_open(peali_pool_view *view)
+{
+    pthread_mutex_lock(&pool.lock);
+    bool fine = ready() && peali_memfile_ours(&pool.file), made = pool.bytes > 0, inherited = pool.inherited;
+    if (fine)
+        *view = pool.view;
+    pthread_mutex_unlock(&pool.lock);
+    if (fine)
+        return PEAL_OK;
+    if (made)
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, -1, "no memory shared between processes: %s", inherited ?
+                  "this is a child of the process that made it" : "the program closed its descriptor");
+    return PEAL_ERR_UNSUPPORTED;
+}
+
+void *peali_pool_alloc(size_t bytes, peali_pool_use use)
+{
+    uint32_t first = PEALI_EXTENTS_NONE;
+    pthread_mutex_lock(&pool.lock);
+    if (ready() && bytes <= pool.view.bytes && (use == PEALI_POOL_PEERS || pool.forks == 0)) {
+        uint32_t pages = bytes ? (uint32_t)((bytes + pool.page - 1) / pool.page) : 1;
+        uint32_t align = bytes < PEALI_HUGE ? 1 : (uint32_t)(PEALI_HUGE / pool.page);
+        release_retired();
+        first = peali_extents_take(&pool.extents, pages, align, use == PEALI_POOL_USER ? USER : PEERS);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    if (first == PEALI_EXTENTS_NONE)
+        return NULL;
+    if (use == PEALI_POOL_USER && bytes >= PEALI_HUGE)
+        (void)madvise(address(first), bytes, MADV_HUGEPAGE); /* a hint: refused where there are none */
+    return address(first);
+}
+
+/* Frees a private block of the parent: its own copies at once, and the pages that children see when they have gone. */
+static void retire(peali_extent *e)
+{
+    uint32_t first = (uint32_t)(e - pool.extents.of);
+    e->use = RETIRED;
+    e->note[1] = peali_kin_last();
+    peali_extents_list(&pool.extents, &pool.retired, first);
+    (void)madvise(address(first), length(e), MADV_DONTNEED); /* refused where it is locked into memory: then later */
+    release_retired();
+}
+
+/* In a child nothing is used again; a block gives back what the child has of it. */
+static void forget(peali_extent *e, void *at)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+    e->use = GOING;
+    (void)mmap(at, length(e), PROT_NONE, flags, -1, 0); /* refused: it stays until the child ends */
+}
+
+void peali_pool_free(void *at)
+{
+    pthread_mutex_lock(&pool.lock);
+    peali_extent *e = extent(at);
+    assert(e->use == PEERS || e->use == USER || e->use == PRIVATE);
+    if (pool.inherited) {
+        forget(e, at);
+    } else if (e->use == PRIVATE) {
+        retire(e);
+    } else {
+        e->use = GOING; /* no fork makes it private from now on */
+        pthread_mutex_unlock(&pool.lock);
+        zero(at, length(e)); /* takes long where the block is large */
+        pthread_mutex_lock(&pool.lock);
+        peali_extents_give(&pool.extents, page_of(at));
+    }
+    pthread_mutex_unlock(&pool.lock);
+}
+
+void peali_pool_punch(void *at, size_t bytes)
+{
+    zero(at, bytes);
+}
+
+void peali_pool_split(void *at, size_t bytes)
+{
+    pthread_mutex_lock(&pool.lock);
+    (void)extent(at);
+    peali_extents_split(&pool.extents, page_of(at), (uint32_t)(bytes / pool.page));
+    pthread_mutex_unlock(&pool.lock);
+}
+
+bool peali_pool_join(void *at)
+{
+    pthread_mutex_lock(&pool.lock);
+    (void)extent(at);
+    bool joined = peali_extents_join(&pool.extents, page_of(at));
+    pthread_mutex_unlock(&pool.lock);
+    return joined;
+}
+
+bool peali_pool_holds(const void *at, size_t bytes)
+{
+    size_t shared = peali_load_acquire(&pool.shared), begin = (size_t)((uintptr_t)at - (uintptr_t)pool.view.base);
+    if (begin >= shared || bytes > shared - begin)
+        return false;
+    if (peali_load_relaxed(&pool.private_pages) == 0)
+        return true;
+    size_t last = (begin + (bytes ? bytes - 1 : 0)) / PEALI_HUGE;
+    for (size_t unit = begin / PEALI_HUGE; unit <= last; unit++)
+        if (peali_load_relaxed(&pool.private_in[unit]))
+            return false;
+    return true;
+}
+
+bool peali_pool_owns(const void *at)
+{
+    size_t bytes = peali_load_acquire(&pool.bytes);
+    return (uintptr_t)at - (uintptr_t)pool.view.base < bytes;
+}

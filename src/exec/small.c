@@ -1,0 +1,187 @@
+/*
+ * Small calls: one slice, pushed, no message. Where every operand lies is found once, when the plan is made, for each landing area;
+ * a call is then a few stores to peers' lines and a few loads of its own. The general loop does the same, and takes several times
+ * as long to find out what to do as the data takes to come.
+ */
+#include "exec/runner.h"
+
+#include <string.h>
+
+#include "base/atomics.h"
+
+enum { SPINS = 64 }; /* looks at a line before the caller may do something else: about 100 ns */
+
+/* What an operand's place is relative to: nothing, or a buffer of this call. */
+enum { BASE_NONE, BASE_IN, BASE_OUT, BASE_TMP, BASES };
+
+/* One operand: the data, and the line whose value is its stamp, or NULL. */
+typedef struct operand {
+    uintptr_t at;
+    peali_line *line;
+    int base;
+} operand;
+
+/* What of an instruction matters here. Slots that it fills are one place (compute.c), so that is one destination. */
+typedef struct action {
+    uint8_t kind;
+    uint16_t nsrc, ndst;
+    int32_t operands; /* the first; sources, then destinations */
+    size_t bytes;
+} action;
+
+struct peali_small {
+    action *actions;
+    operand *operands; /* per landing area */
+    int32_t nactions, noperands;
+};
+
+static bool fits(const peali_runner *r, const peali_plan *plan)
+{
+    const peali_program *p = plan->program;
+    bool quiet = true;
+    for (int32_t i = 0; i < p->ninstrs; i++)
+        quiet &= p->instrs[i].kind != PEALI_I_SEND && p->instrs[i].kind != PEALI_I_RECV;
+    return p->mode == PEALI_PUSH && plan->job.slices == 1 && quiet && r->lands.areas > 0;
+}
+
+static operand resolve(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc)
+{
+    if (loc.buf < 0)
+        return (operand){(uintptr_t)peali_run_address(r, c, i, loc, 0), peali_run_landing(r, c, loc), BASE_NONE};
+    peali_span at = peali_plan_span(r->plan, i, 0, 0, loc.base);
+    if (loc.buf >= PEAL_BUF_TMP)
+        return (operand){r->plan->slot_offset[loc.buf - PEAL_BUF_TMP] + at.packed, NULL, BASE_TMP};
+    return (operand){at.offset, NULL, loc.buf == PEAL_BUF_IN ? BASE_IN : BASE_OUT};
+}
+
+static void note(const peali_runner *r, peali_small *small)
+{
+    const peali_program *p = r->plan->program;
+    peali_cursor c = {0};
+    for (; small->nactions < p->ninstrs; small->nactions++) {
+        const peali_instr *i = &p->instrs[small->nactions];
+        action *a = &small->actions[small->nactions];
+        *a = (action){i->kind, i->nsrc, 0, small->noperands, i->nsrc > 0 ? peali_run_length(r, &c, i, 0) : 0};
+        bool filled = false;
+        for (int32_t k = i->locs + i->nsrc; k < i->locs + i->nsrc + i->ndst; k++) {
+            a->ndst += p->locs[k].buf >= 0 || !filled;
+            filled |= p->locs[k].buf < 0;
+        }
+        small->noperands += a->nsrc + a->ndst;
+    }
+}
+
+static void resolve_area(const peali_runner *r, int32_t area, peali_small *small)
+{
+    const peali_program *p = r->plan->program;
+    peali_cursor c = {.area = area};
+    operand *o = small->operands + area * small->noperands;
+    for (int32_t n = 0; n < p->ninstrs; n++) {
+        const peali_instr *i = &p->instrs[n];
+        bool filled = false;
+        for (int32_t k = 0; k < i->nsrc + i->ndst; k++) {
+            peali_loc loc = p->locs[i->locs + k];
+            if (k < i->nsrc || loc.buf >= 0 || !filled)
+                *o++ = resolve(r, &c, i, loc);
+            filled |= k >= i->nsrc && loc.buf < 0;
+        }
+    }
+}
+
+static bool make(const peali_runner *r, peali_arena *arena, peali_small *small)
+{
+    small->actions = peali_arena_get(arena, (size_t)r->plan->program->ninstrs, sizeof *small->actions);
+    if (!small->actions)
+        return false;
+    note(r, small);
+    small->operands = peali_arena_get(arena, (size_t)(r->lands.areas * small->noperands), sizeof *small->operands);
+    for (int32_t area = 0; small->operands && area < r->lands.areas; area++)
+        resolve_area(r, area, small);
+    return small->operands != NULL;
+}
+
+peal_status peali_small_make(peali_runner *r, peali_plan *plan)
+{
+    if (!fits(r, plan))
+        return PEAL_OK;
+    peali_small *small = peali_arena_get(&plan->arena, 1, sizeof *small);
+    const peali_plan *running = r->plan;
+    r->plan = plan;
+    bool ok = small && make(r, &plan->arena, small);
+    r->plan = running;
+    plan->small = ok ? small : NULL;
+    return ok ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
+/* Acquires what compute() of the writer released. The lines are asked for all at once: each takes about as long as all. */
+static peal_status arrived(peali_runner *r, const operand *from, int32_t n, uint64_t stamp)
+{
+    for (int32_t k = 1; k < n; k++)
+        if (from[k].line)
+            __builtin_prefetch(from[k].line);
+    for (int32_t k = 0; k < n; k++) {
+        if (!from[k].line)
+            continue;
+        int spins = r->crowded ? 1 : SPINS;
+        uint64_t there = peali_load_acquire(&from[k].line->value);
+        while (there != stamp && --spins > 0)
+            there = peali_load_acquire(&from[k].line->value);
+        if (there != stamp)
+            return peali_run_stranger(r, there, stamp);
+    }
+    return PEAL_OK;
+}
+
+static void place(const peali_runner *r, const operand *o, int n, void **at)
+{
+    uintptr_t bases[BASES] = {0, (uintptr_t)r->in, (uintptr_t)r->out, (uintptr_t)r->scratch};
+    for (int k = 0; k < n; k++)
+        at[k] = (void *)(o[k].at + bases[o[k].base]);
+}
+
+/* The sizes of one element, by far the most frequent, need no call. */
+static void copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes == 8)
+        memcpy(to, from, 8);
+    else if (bytes == 4)
+        memcpy(to, from, 4);
+    else if (to != from)
+        memcpy(to, from, bytes);
+}
+
+static void compute(peali_runner *r, const action *a, const operand *o, uint64_t stamp)
+{
+    const operand *to = o + a->nsrc;
+    place(r, o, a->nsrc, (void **)r->src);
+    place(r, to, a->ndst, r->dst);
+    if (a->nsrc > 1)
+        r->plan->reduce(r->dst, a->ndst, r->src, a->nsrc, a->bytes / r->plan->elem_bytes);
+    for (int k = 0; k < a->ndst; k++) {
+        if (a->nsrc == 1)
+            copy(r->dst[k], r->src[0], a->bytes);
+        if (to[k].line)
+            peali_store_release(&to[k].line->value, stamp); /* pairs with arrived() */
+    }
+}
+
+peal_status peali_small_advance(peali_runner *r)
+{
+    const peali_small *small = r->plan->small;
+    peali_cursor *c = &r->cursors[0];
+    const operand *operands = small->operands + c->area * small->noperands;
+    uint64_t stamp = peali_run_stamp(r, r->base);
+    for (; c->pc < small->nactions; c->pc++, r->moved = true) {
+        const action *a = &small->actions[c->pc];
+        const operand *o = operands + a->operands;
+        if (a->kind == PEALI_I_ENTER && !peali_run_credited(r, c))
+            return PEAL_IN_PROGRESS;
+        peal_status status = arrived(r, o, a->nsrc, stamp);
+        if (status != PEAL_OK)
+            return status;
+        if (a->kind == PEALI_I_REDUCE)
+            compute(r, a, o, stamp);
+    }
+    peali_run_leave(r, c);
+    return PEAL_OK;
+}
