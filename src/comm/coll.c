@@ -100,6 +100,15 @@ static long *tally_of(peal_comm *comm, const peal_algo *algo)
     return &comm->calls[i];
 }
 
+/* Each rank learns the same of a call's memory, so the next one of its size may depend on it. */
+static void learn(peal_comm *comm)
+{
+    int seen = peali_run_seen(comm->runner);
+    uint64_t bit = (uint64_t)1 << comm->size;
+    if (seen >= 0)
+        comm->seen[comm->kind] = seen ? comm->seen[comm->kind] | bit : comm->seen[comm->kind] & ~bit;
+}
+
 /* The place where such a call is remembered, if it is. */
 static peali_recent *recent(peal_comm *comm, const call *c)
 {
@@ -109,7 +118,8 @@ static peali_recent *recent(peal_comm *comm, const call *c)
 static bool remembers(const peal_comm *comm, const peali_recent *r, const call *c)
 {
     return r->made == comm->plans.made && r->count == c->count && r->kind == c->kind && r->type == c->type && r->op == c->op &&
-           r->root == c->root && r->forced == comm->forced[c->kind] && r->slice_bytes == comm->slice_bytes && r->plan;
+           r->root == c->root && r->forced == comm->forced[c->kind] && r->slice_bytes == comm->slice_bytes && r->plan &&
+           r->seen == (comm->seen[c->kind] >> r->size & 1);
 }
 
 /* Chooses the algorithm of such a call, and remembers its plan. */
@@ -126,18 +136,22 @@ static peal_status choose(peal_comm *comm, const call *c, peali_recent *r)
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
     if (status != PEAL_OK)
         return status;
-    *r = (peali_recent){c->count, c->kind, c->type, c->op, c->root, comm->forced[c->kind], comm->slice_bytes, comm->plans.made,
-                        plan, tally_of(comm, job.algo)};
+    int size = peali_select_size(comm, c->kind, &job);
+    *r = (peali_recent){c->count, c->kind, c->type, c->op, c->root, size, comm->seen[c->kind] >> size & 1, comm->forced[c->kind],
+                        comm->slice_bytes, comm->plans.made, plan, tally_of(comm, job.algo)};
     return PEAL_OK;
 }
 
 static peal_status start(peal_comm *comm, const call *c)
 {
+    learn(comm);
     peali_recent *r = recent(comm, c);
     peal_status status = remembers(comm, r, c) ? PEAL_OK : choose(comm, c, r);
     if (status != PEAL_OK)
         return status;
     (*r->calls)++;
+    comm->kind = c->kind;
+    comm->size = r->size;
     peali_run_start(comm->runner, r->plan, c->in, c->out, comm->sequence);
     return PEAL_OK;
 }

@@ -15,7 +15,7 @@
 
 enum {
     PARLEY_MS = 1000,      /* ARCHITECTURE, "Running": a call not done after 1 s sends its signature to every rank */
-    LAND_BYTES = 64 << 10, /* 2 W areas of it are 512 KiB a rank */
+    LAND_BYTES = 256 << 10, /* 2 W areas of it are 2 MiB a rank, of which what is used is there */
 };
 
 /* What every rank tells all others at the start; plain data, no padding. */
@@ -228,8 +228,8 @@ static void alone(peal_comm *comm, peali_setting *setting)
 }
 
 /*
- * Who is within reach: the threads of this process, or the processes of this host, that share a node. All ranks come here, and where
- * one of them cannot map its peers, each is alone.
+ * Who is within reach: the threads of this process, or the processes of this host, that share a node. All ranks come here, and
+ * where one of them cannot map its peers, each is alone.
  */
 static peal_status find_reach(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
 {

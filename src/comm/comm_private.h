@@ -19,7 +19,8 @@ typedef struct peali_recent {
     peal_kind kind;
     peal_type type;
     peal_op op;
-    int root;
+    int root, size;         /* class of peali_select_size */
+    bool seen;
     const peal_algo *forced;
     size_t slice_bytes;
     uint64_t made;
@@ -47,6 +48,9 @@ struct peal_comm {
     size_t slice_bytes; /* forced; 0: as the table has it */
     peali_tuning_span tuned[PEAL_KIND_COUNT];
     peal_request request;
+    peal_kind kind;    /* of the last call, and its class of size */
+    int size;
+    uint64_t seen[PEAL_KIND_COUNT]; /* bit per class of size: ranks within reach saw each other's buffers, the last time */
     uint64_t sequence; /* calls so far */
     long *calls;       /* calls done, per entry of peali_algos */
 };

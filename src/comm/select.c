@@ -33,6 +33,30 @@ static size_t landing_slices(const peal_comm *comm, size_t bytes)
     return comm->layout.push ? ceil_div(bytes * vectors, comm->layout.land_bytes / 2) : 1;
 }
 
+static size_t vector_bytes(const peal_comm *comm, peal_kind kind, const peali_job *job)
+{
+    bool one_vector = kind != PEAL_ALLGATHER && kind != PEAL_REDUCE_SCATTER;
+    return job->count * peal_type_bytes(job->type) * (one_vector ? 1 : (size_t)comm->nranks);
+}
+
+int peali_select_size(const peal_comm *comm, peal_kind kind, const peali_job *job)
+{
+    return 63 - __builtin_clzll(vector_bytes(comm, kind, job) | 1);
+}
+
+/*
+ * Readers fetch in place what they see; and what is small, or lies where they cannot see it, is pushed through the landing areas.
+ * What was seen in the last such call is, as a rule, seen again, and all ranks know it; where it is not, it is staged. Across nodes
+ * all ranks pull: one that pushes counts on its peers elsewhere to post all receives of a slice at its begin, as it does itself.
+ */
+static peali_mode mode(const peal_comm *comm, peal_kind kind, size_t bytes, const peali_job *job)
+{
+    bool small = job->slices == 1 && bytes <= MOST_PUSHED, seen = comm->seen[kind] >> peali_select_size(comm, kind, job) & 1;
+    if (comm->layout.push)
+        return PEALI_PUSH;
+    return comm->reach.nranks < comm->nranks || comm->layout.pull || (seen && !small) ? PEALI_PULL : PEALI_PUSH;
+}
+
 static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, peali_job *job)
 {
     size_t slices = comm->layout.slices ? (size_t)comm->layout.slices : peali_tuning_slices(bytes, slice_bytes);
@@ -42,20 +66,19 @@ static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, peali_j
     slices = slices < MOST_SLICES ? slices : MOST_SLICES;
     job->slices = slices > 1 ? (int32_t)slices : 1;
     job->window = job->slices < comm->layout.window ? job->slices : comm->layout.window;
-    bool small = job->slices == 1 && bytes <= MOST_PUSHED && comm->reach.nranks > 1 && !comm->layout.pull;
-    job->mode = comm->layout.push || small ? PEALI_PUSH : PEALI_PULL;
 }
 
 bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
 {
-    bool one_vector = kind != PEAL_ALLGATHER && kind != PEAL_REDUCE_SCATTER;
-    size_t bytes = job->count * peal_type_bytes(job->type) * (one_vector ? 1 : (size_t)comm->nranks);
+    size_t bytes = vector_bytes(comm, kind, job);
     peal_problem problem = peali_comm_problem(comm, kind, job->op, job->root);
     peali_tuning_choice choice = {.algo = comm->forced[kind]};
     if (!choice.algo)
         choice = peali_tuning_choose(comm->tuned[kind], &problem, bytes);
     job->algo = choice.algo;
-    if (choice.algo)
-        cut(comm, bytes, comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes, job);
-    return choice.algo != NULL;
+    if (!choice.algo)
+        return false;
+    cut(comm, bytes, comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes, job);
+    job->mode = mode(comm, kind, bytes, job);
+    return true;
 }

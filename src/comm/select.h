@@ -16,4 +16,7 @@ PEAL_MUST_CHECK peal_status peali_select_begin(peal_comm *comm);
  */
 bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job);
 
+/* The class of a job's size, 0 to 63: what is known of the memory of calls is kept for each. */
+int peali_select_size(const peal_comm *comm, peal_kind kind, const peali_job *job);
+
 #endif

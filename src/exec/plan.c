@@ -276,7 +276,7 @@ peal_status peali_plan_make(const peali_program *program, const peali_job *job, 
     plan->reduce = peali_reduce_find(job->type, job->op);
     plan->most_operands = most_operands(program);
     find_extents(plan);
-    plan->closed = true;
+    plan->closed = program->mode == PEALI_PUSH;
     for (int32_t x = 0; x < program->nreach; x++)
         plan->closed &= program->knows[x];
     if (!place_cuts(plan) || !place_slots(plan) || !place_landings(plan) || !number_reqs(plan) || !find_leads(plan)) {

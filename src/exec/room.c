@@ -26,6 +26,7 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
         memcpy(shift, setting->shift, n * sizeof *shift);
     *r = (peali_runner){.net = setting->net, .crowded = setting->crowded, .pooled = setting->pooled, .staged = setting->staged};
     r->me = setting->me;
+    r->heard = -1;
     r->lands = setting->lands;
     r->parley_ns = setting->parley_ns;
     r->parley = parley;
@@ -147,12 +148,10 @@ peal_status peali_runner_fit(peali_runner *r, peali_plan *plan)
     return status == PEAL_OK ? peali_small_make(r, plan) : status;
 }
 
-/* Ranks within reach read and write user memory in pull only; there, what they do not see is staged. */
-static bool staged(const peali_runner *r, const peali_plan *plan, const void *buffer, peali_extent part)
+/* Do peers see this part of a buffer? */
+static bool seen(const peali_runner *r, const void *buffer, peali_extent part)
 {
-    if (plan->program->mode != PEALI_PULL || plan->program->nreach == 1)
-        return false;
-    return r->staged || (r->pooled && !peali_pool_holds((const void *)((uintptr_t)buffer + part.at), part.bytes));
+    return !r->staged && (!r->pooled || peali_pool_holds((const void *)((uintptr_t)buffer + part.at), part.bytes));
 }
 
 static void show_call(peali_runner *r)
@@ -175,8 +174,11 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     uintptr_t before = (uintptr_t)plan->program->rank * plan->job.count * plan->elem_bytes;
     r->in = (const unsigned char *)((uintptr_t)r->in - (kind == PEAL_ALLGATHER ? before : 0));
     r->out = (unsigned char *)((uintptr_t)r->out - (kind == PEAL_REDUCE_SCATTER ? before : 0));
-    r->staged_in = staged(r, plan, r->in, plan->given);
-    r->staged_out = staged(r, plan, r->out, plan->wanted);
+    bool in = seen(r, r->in, plan->given), out = seen(r, r->out, plan->wanted);
+    bool touched = plan->program->mode == PEALI_PULL && plan->program->nreach > 1; /* by peers, who do so in pull only */
+    r->seen = in && out;
+    r->staged_in = touched && !in;
+    r->staged_out = touched && !out;
     unsigned char *half = r->staging + plan->slice_bytes * (size_t)plan->job.window;
     peali_front *front = &r->mine->front;
     front->tmp = (uintptr_t)r->scratch;

@@ -62,22 +62,22 @@ static peal_status mismatch(peali_runner *r)
 }
 
 /* The stamp of another slice is overwritten in time, that of the same slice in another call never. */
-peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t stamp)
+peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g)
 {
-    return (there ^ stamp) << (64 - PEALI_RUN_STAMP_BITS) ? PEAL_IN_PROGRESS : mismatch(r);
+    return (there ^ peali_run_stamp(r, g)) << (64 - PEALI_RUN_STAMP_BITS) ? PEAL_IN_PROGRESS : mismatch(r);
 }
 
 /* Push: has everything landed that the instruction reads, and was it meant for this call? Acquires what compute() released. */
 static peal_status landed(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     const peali_loc *locs = r->plan->program->locs + i->locs;
-    uint64_t g = peali_run_slice(r, c), stamp = peali_run_stamp(r, g);
+    uint64_t g = peali_run_slice(r, c);
     for (int k = 0; k < i->nsrc; k++) {
         if (locs[k].buf >= 0)
             continue;
         uint64_t there = peali_load_acquire(&peali_run_landing(r, c, locs[k])->value);
-        if (there != stamp)
-            return peali_run_stranger(r, there, stamp);
+        if (!peali_run_stamped(r, there, g))
+            return peali_run_stranger(r, there, g);
     }
     return PEAL_OK;
 }
@@ -138,9 +138,12 @@ static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_in
     if (c->slice > 0 || r->plan->program->mode == PEALI_PUSH)
         return PEAL_OK;
     const peali_loc *locs = r->plan->program->locs + i->locs;
-    for (int32_t k = 0; k < i->nsrc + i->ndst; k++)
-        if (peali_load_relaxed(&r->shown[locs[k].rank]->front.call) != r->call)
+    for (int32_t k = 0; k < i->nsrc + i->ndst; k++) {
+        const peali_front *front = &r->shown[locs[k].rank]->front;
+        if (peali_load_relaxed(&front->call) != r->call)
             return mismatch(r);
+        r->seen &= !front->staged;
+    }
     return PEAL_OK;
 }
 

@@ -43,6 +43,9 @@ void peali_run_start(peali_runner *runner, const peali_plan *plan, const void *i
  */
 PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
 
+/* After a call: did its ranks within reach all see each other's buffers? All of them are told the same; -1: some cannot know. */
+int peali_run_seen(const peali_runner *runner);
+
 /* What a loop around steps does between them: a pause, or the core for somebody else. */
 void peali_run_rest(const peali_runner *runner);
 

@@ -37,6 +37,8 @@ struct peali_runner {
     const unsigned char *in;
     unsigned char *out;
     bool staged_in, staged_out; /* in this call */
+    bool seen;             /* in this call, all ranks heard of so far see each other's buffers */
+    int heard;             /* that of the last call; -1: not all ranks know */
     peali_signature signature, theirs; /* theirs: of rank dissenter, if that is not -1 */
     uint64_t call;         /* hash of the signature */
     int dissenter;
@@ -78,12 +80,24 @@ static inline int32_t peali_run_area(const peali_runner *r, int32_t slice)
     return r->lands.areas > 0 ? (int32_t)((r->base + (uint64_t)slice) % (uint64_t)r->lands.areas) : 0;
 }
 
-/* Push: what says that slice G of this call has landed. A call with another signature stamps otherwise. */
+/*
+ * Push: what says that slice G of this call has landed. A call with another signature stamps otherwise; one bit says whether the
+ * writer, and all whom it heard of, have buffers that peers see.
+ */
 enum { PEALI_RUN_STAMP_BITS = 40 };
+#define PEALI_RUN_SEEN ((uint64_t)1 << PEALI_RUN_STAMP_BITS)
 
 static inline uint64_t peali_run_stamp(const peali_runner *r, uint64_t g)
 {
-    return r->call << PEALI_RUN_STAMP_BITS | (g + 1);
+    return r->call << PEALI_RUN_STAMP_BITS << 1 | (r->seen ? PEALI_RUN_SEEN : 0) | (g + 1);
+}
+
+/* Is THERE the stamp of slice G? If it is, this rank has heard of its writer. */
+static inline bool peali_run_stamped(peali_runner *r, uint64_t there, uint64_t g)
+{
+    bool is = (there | PEALI_RUN_SEEN) == (peali_run_stamp(r, g) | PEALI_RUN_SEEN);
+    r->seen &= !is || (there & PEALI_RUN_SEEN);
+    return is;
 }
 
 static inline int32_t peali_run_first_req(const peali_plan *plan, int32_t instr)
@@ -109,9 +123,9 @@ void peali_run_cancel(peali_runner *r);
 peal_status peali_run_look_ahead(peali_runner *r);
 
 /* The loop's parts that small calls share: push: may slice C begin; what a line
- * says that has not STAMP, but THERE; and the slice is over. */
+ * says that has not the stamp of slice G, but THERE; and the slice is over. */
 bool peali_run_credited(peali_runner *r, const peali_cursor *c);
-peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t stamp);
+peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g);
 void peali_run_leave(peali_runner *r, peali_cursor *c);
 
 /* Small calls: finds out whether PLAN is one, and all its operands; and goes on with it as far as possible. */

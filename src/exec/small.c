@@ -114,7 +114,7 @@ peal_status peali_small_make(peali_runner *r, peali_plan *plan)
 }
 
 /* Acquires what compute() of the writer released. The lines are asked for all at once: each takes about as long as all. */
-static peal_status arrived(peali_runner *r, const operand *from, int32_t n, uint64_t stamp)
+static peal_status arrived(peali_runner *r, const operand *from, int32_t n)
 {
     for (int32_t k = 1; k < n; k++)
         if (from[k].line)
@@ -124,10 +124,10 @@ static peal_status arrived(peali_runner *r, const operand *from, int32_t n, uint
             continue;
         int spins = r->crowded ? 1 : SPINS;
         uint64_t there = peali_load_acquire(&from[k].line->value);
-        while (there != stamp && --spins > 0)
+        while (!peali_run_stamped(r, there, r->base) && --spins > 0)
             there = peali_load_acquire(&from[k].line->value);
-        if (there != stamp)
-            return peali_run_stranger(r, there, stamp);
+        if (spins == 0)
+            return peali_run_stranger(r, there, r->base);
     }
     return PEAL_OK;
 }
@@ -150,7 +150,7 @@ static void copy(void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-static void compute(peali_runner *r, const action *a, const operand *o, uint64_t stamp)
+static void compute(peali_runner *r, const action *a, const operand *o)
 {
     const operand *to = o + a->nsrc;
     place(r, o, a->nsrc, (void **)r->src);
@@ -161,7 +161,7 @@ static void compute(peali_runner *r, const action *a, const operand *o, uint64_t
         if (a->nsrc == 1)
             copy(r->dst[k], r->src[0], a->bytes);
         if (to[k].line)
-            peali_store_release(&to[k].line->value, stamp); /* pairs with arrived() */
+            peali_store_release(&to[k].line->value, peali_run_stamp(r, r->base)); /* pairs with arrived() */
     }
 }
 
@@ -170,17 +170,16 @@ peal_status peali_small_advance(peali_runner *r)
     const peali_small *small = r->plan->small;
     peali_cursor *c = &r->cursors[0];
     const operand *operands = small->operands + c->area * small->noperands;
-    uint64_t stamp = peali_run_stamp(r, r->base);
     for (; c->pc < small->nactions; c->pc++, r->moved = true) {
         const action *a = &small->actions[c->pc];
         const operand *o = operands + a->operands;
         if (a->kind == PEALI_I_ENTER && !peali_run_credited(r, c))
             return PEAL_IN_PROGRESS;
-        peal_status status = arrived(r, o, a->nsrc, stamp);
+        peal_status status = arrived(r, o, a->nsrc);
         if (status != PEAL_OK)
             return status;
         if (a->kind == PEALI_I_REDUCE)
-            compute(r, a, o, stamp);
+            compute(r, a, o);
     }
     peali_run_leave(r, c);
     return PEAL_OK;

@@ -178,6 +178,7 @@ peal_status peali_run_step(peali_runner *r)
     if (status < 0)
         return dispute(r, status);
     r->base += (uint64_t)r->plan->job.slices;
+    r->heard = r->plan->program->all_hear && r->nreach > 1 ? r->seen : -1;
     r->plan = NULL;
     return PEAL_OK;
 }
@@ -190,6 +191,11 @@ void peali_run_rest(const peali_runner *r)
         peali_clock_yield();
     else
         peali_clock_pause();
+}
+
+int peali_run_seen(const peali_runner *r)
+{
+    return r->heard;
 }
 
 void peali_runner_abort(peali_runner *r)

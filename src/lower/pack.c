@@ -136,6 +136,41 @@ static void put_neighbours(const peali_work *w, int x, room *to)
     }
 }
 
+/* Push: does the end of each rank wait for the begin of all? */
+static bool all_know(const peali_work *w)
+{
+    bool all = true;
+    for (int x = 0; x < w->reach->nranks; x++) {
+        const peali_rec *last = w->code[x].at[w->code[x].n - 1];
+        for (int y = 0; y < w->reach->nranks; y++)
+            all &= last->clock[y] > 0;
+    }
+    return all;
+}
+
+static bool meets_all(const peali_work *w, int x, bool *met)
+{
+    int32_t n = w->reach->nranks, others = 0;
+    memset(met, 0, (size_t)n * sizeof *met);
+    for (int32_t k = 0; k < w->code[x].n; k++) {
+        const peali_rec *r = w->code[x].at[k];
+        for (int32_t i = 0; i < r->i.nsrc + r->i.ndst; i++)
+            met[r->locs[i].rank] |= r->locs[i].buf == PEAL_BUF_IN || r->locs[i].buf == PEAL_BUF_OUT;
+    }
+    for (int y = 0; y < n; y++)
+        others += y != x && met[y];
+    return others == n - 1;
+}
+
+/* Pull: does each rank touch IN or OUT of all others? */
+static bool all_meet(peali_work *w)
+{
+    bool *met = peali_work_get(w, (size_t)w->reach->nranks, sizeof *met), all = met != NULL;
+    for (int x = 0; all && x < w->reach->nranks; x++)
+        all = meets_all(w, x, met);
+    return all;
+}
+
 peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_program **out)
 {
     peali_arena arena = {0};
@@ -170,6 +205,7 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
     put_landings(w, &to);
     put_homes(w, &to);
     put_neighbours(w, x, &to);
+    p->all_hear = w->mode == PEALI_PUSH ? all_know(w) : all_meet(w);
     p->instrs = to.instrs;
     p->locs = to.locs;
     p->waits = to.waits;
