@@ -6,8 +6,8 @@ say() {
     echo "$1"
     result=1
 }
-for file in src/*/*.[ch] include/peal/*.h bench/*.[ch] bench/*.sh bench/examples/*.c tests/*.[ch] tests/*.sh tests/*.f90 \
-            tests/*.py; do
+for file in src/*/*.[ch] include/peal/*.h bench/*.[ch] bench/*.sh bench/examples/*.c bench/peers/*.[ch] \
+            bench/peers/*.py tests/*.[ch] tests/*.sh tests/*.f90 tests/*.py; do
     [ -e "$file" ] || continue
     most=600
     case $file in src/algos/*) most=150 ;; esac
