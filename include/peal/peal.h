@@ -62,6 +62,8 @@ typedef enum peal_op {
     PEAL_BAND, /* integers and byte, bit by bit */
     PEAL_BOR,
     PEAL_BXOR,
+    PEAL_AVG, /* the sum, divided by the number of ranks where it has become the result: by then an integer may have wrapped, */
+              /* and a sum of 16-bit numbers has been rounded to 16 bits, or to infinity. Integers are truncated toward zero */
     PEAL_OP_COUNT
 } peal_op;
 
@@ -78,8 +80,8 @@ PEAL_PUBLIC const char *peal_op_name(peal_op op);
 PEAL_PUBLIC size_t peal_type_bytes(peal_type type);
 
 /*
- * 1 where OP is defined for TYPE, else 0. Integers take all ops, bool the logical and byte the bitwise ones, complex types sum and
- * product, and the other floating-point types these, min and max. Threads: any.
+ * 1 where OP is defined for TYPE, else 0. Integers take all ops, bool the logical and byte the bitwise ones, complex types sum,
+ * product and average, and the other floating-point types these, min and max. Threads: any.
  */
 PEAL_PUBLIC int peal_op_takes(peal_op op, peal_type type);
 

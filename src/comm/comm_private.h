@@ -55,10 +55,10 @@ struct peal_comm {
 peal_request *peali_request_begin(peal_comm *comm, bool runs);
 void peali_request_drop(peal_comm *comm);
 
-/* What a call on COMM asks of an algorithm. */
+/* What a call on COMM asks of an algorithm: to a schedule, an average is a sum. */
 static inline peal_problem peali_comm_problem(const peal_comm *comm, peal_kind kind, peal_op op, int root)
 {
-    return (peal_problem){kind, op, comm->nranks, root, comm->nnodes, comm->node};
+    return (peal_problem){kind, op == PEAL_AVG ? PEAL_SUM : op, comm->nranks, root, comm->nnodes, comm->node};
 }
 
 #endif
