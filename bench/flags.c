@@ -178,7 +178,7 @@ static int refuse(const char *what, const char *text)
     usage(stderr);
     list("TYPE", PEAL_TYPE_COUNT, type_name);
     list("OP", PEAL_OP_COUNT, op_name);
-    for (int k = 0; k < PEAL_KIND_COUNT; k++) {
+    for (int k = 0; k < PEALI_TUNING_KINDS; k++) {
         fprintf(stderr, "  NAMES of %s:", peal_kind_name((peal_kind)k));
         for (int i = 0; peali_algos[i]; i++)
             if (peali_algos[i]->kind == (peal_kind)k)

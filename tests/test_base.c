@@ -72,6 +72,7 @@ static void names(void **state)
     (void)state;
     assert_string_equal(peal_kind_name(PEAL_ALLREDUCE), "allreduce");
     assert_string_equal(peal_kind_name(PEAL_REDUCE), "reduce");
+    assert_string_equal(peal_kind_name(PEAL_BARRIER), "barrier");
     assert_string_equal(peal_type_name(PEAL_INT8), "int8");
     assert_string_equal(peal_type_name(PEAL_UINT64), "uint64");
     assert_string_equal(peal_type_name(PEAL_DOUBLE), "double");

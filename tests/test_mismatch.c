@@ -38,6 +38,8 @@ static peal_status call(peal_comm *comm, const scene *s, int differs, float *in,
     peal_op op = differs && s->defect == OP ? PEAL_AVG : PEAL_SUM; /* which run alike */
     int root = differs && s->defect == ROOT ? 1 : 0;
     peal_kind kind = s->algo->kind;
+    if (differs && s->defect == KIND && kind == PEAL_ALLREDUCE)
+        return peal_barrier(comm, NULL);
     if (differs && s->defect == KIND)
         return kind == PEAL_BROADCAST ? peal_allreduce(in, out, count, type, op, comm, NULL)
                                       : peal_broadcast(out, count, type, root, comm, NULL);

@@ -5,7 +5,9 @@
 
 const char *peal_kind_name(peal_kind kind)
 {
-    static const char *const names[PEAL_KIND_COUNT] = {"allreduce", "allgather", "reduce_scatter", "broadcast", "reduce"};
+    static const char *const names[PEAL_KIND_COUNT] = {
+        "allreduce", "allgather", "reduce_scatter", "broadcast", "reduce", "barrier",
+    };
     return PICK(names, kind);
 }
 

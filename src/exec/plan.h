@@ -10,6 +10,7 @@
 
 /* What a plan is made for; two calls with equal jobs share it. */
 typedef struct peali_job {
+    peal_kind kind; /* of the call: its algorithm's, or PEAL_BARRIER */
     const peal_algo *algo;
     size_t count;
     peal_type type;
