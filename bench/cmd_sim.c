@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "flags.h"
 #include "report.h"
-#include "sched/sched.h"
+#include "sched/tuning.h"
 #include "study/sim.h"
 
 /* A run of more messages takes minutes. Most entrants of a size: as many as a collective has algorithms, and some. */
@@ -119,16 +119,6 @@ static int parse(request *q, int argc, char **argv)
     return -1;
 }
 
-static bool set_kind(request *q, const char *name)
-{
-    for (int k = 0; k < PEAL_KIND_COUNT; k++)
-        if (strcmp(name, peal_kind_name((peal_kind)k)) == 0) {
-            q->problem.kind = (peal_kind)k;
-            return true;
-        }
-    return false;
-}
-
 static void set_nodes(request *q)
 {
     int per_node = q->per_node ? q->per_node : q->problem.nranks;
@@ -204,8 +194,10 @@ int peali_cmd_sim(int argc, char **argv)
     int code = parse(&q, argc, argv);
     if (code != -1)
         return code;
-    if (!set_kind(&q, argv[optind]))
+    int kind = peali_tuning_kind(argv[optind]);
+    if (kind < 0)
         return misuse("no collective", argv[optind]);
+    q.problem.kind = (peal_kind)kind;
     if (q.min_bytes > q.max_bytes)
         return misuse("the last size (-e) is below the first (-b)", "");
     if (!peali_flags_known(q.problem.kind, q.algo) || strcmp(q.algo, "auto") == 0)

@@ -33,8 +33,8 @@ typedef struct sweep {
     const request *q;
     peali_team *team;
     peali_tune_result result;
-    double start_s, step_s[PEAL_KIND_COUNT]; /* of the last size */
-    bool wrong, late[PEAL_KIND_COUNT];
+    double start_s, step_s[PEALI_TUNING_KINDS]; /* of the last size */
+    bool wrong, late[PEALI_TUNING_KINDS];
 } sweep;
 
 static void usage(FILE *to)
@@ -47,7 +47,7 @@ static void usage(FILE *to)
           "  --threads N          ranks are N threads of this process (they are MPI processes)\n"
           "  -h, --help           this text\n"
           "COLLECTIVE (all):", to);
-    for (int k = 0; k < PEAL_KIND_COUNT; k++)
+    for (int k = 0; k < PEALI_TUNING_KINDS; k++)
         fprintf(to, " %s", peal_kind_name((peal_kind)k));
     fputc('\n', to);
 }
@@ -104,7 +104,7 @@ static int parse(request *q, int argc, char **argv)
             return misuse("no collective", argv[i]);
         q->kinds |= 1u << kind;
     }
-    q->kinds = q->kinds ? q->kinds : (1u << PEAL_KIND_COUNT) - 1;
+    q->kinds = q->kinds ? q->kinds : (1u << PEALI_TUNING_KINDS) - 1;
     return q->flags.min_bytes <= q->flags.max_bytes ? -1 : misuse("the last size (-e) is below the first (-b)", "");
 }
 
@@ -271,7 +271,7 @@ static int tune(peali_team *team, void *arg)
     s->result.transport = peal_comm_transport(team->comm);
     s->result.factor = q->flags.factor;
     for (double bytes = (double)q->flags.min_bytes; bytes <= (double)q->flags.max_bytes; bytes *= q->flags.factor)
-        for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+        for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
             if (q->kinds >> kind & 1 && (size_t)bytes >= sizeof(float) * (size_t)team->nranks)
                 tune_step(s, (peal_kind)kind, (size_t)bytes);
     int result = s->wrong;

@@ -178,7 +178,7 @@ static int refuse(const char *what, const char *text)
     usage(stderr);
     list("TYPE", PEAL_TYPE_COUNT, type_name);
     list("OP", PEAL_OP_COUNT, op_name);
-    for (int k = 0; k < PEAL_KIND_COUNT; k++) {
+    for (int k = 0; k < PEALI_TUNING_KINDS; k++) {
         fprintf(stderr, "  NAMES of %s:", peal_kind_name((peal_kind)k));
         for (int i = 0; peali_algos[i]; i++)
             if (peali_algos[i]->kind == (peal_kind)k)
@@ -233,6 +233,10 @@ int peali_flags_parse(int argc, char **argv, peali_flags *flags)
     flags->kind = (peal_kind)kind;
     opterr = 0;
     int code = help ? parse_all(argc, argv, flags) : parse_all(argc - 1, argv + 1, flags);
+    if (flags->vs_mpi)
+        flags->ops &= ~(1u << PEAL_AVG);
+    if (code == -1 && !flags->ops)
+        return refuse("MPI, the peer, has no op", "avg");
     if (code == -1 && flags->min_bytes > flags->max_bytes)
         return refuse("the last size (-e) is below the first (-b)", "");
     return code;

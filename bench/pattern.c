@@ -20,23 +20,32 @@ static uint32_t mix(uint32_t rank, uint32_t k)
     return (uint32_t)(h ^ h >> 31);
 }
 
+/* Below 2 RANGE, about a mean that all ranks have: what one rank has more, its mirror image has less. */
+static int64_t about_mean(int rank, int nranks, int k, uint32_t range)
+{
+    int mirror = nranks - 1 - rank;
+    uint32_t mean = mix(0, (uint32_t)k) % range, off = mix(1 + (uint32_t)(rank < mirror ? rank : mirror), (uint32_t)k) % (mean + 1);
+    return (int64_t)mean + (rank < mirror ? (int64_t)off : rank > mirror ? -(int64_t)off : 0);
+}
+
 /* Entry K of a rank: such that products and sums of few bits stay small, and conjunctions are sometimes true. */
-static int64_t value(peal_type type, peal_op op, int rank, int k)
+static int64_t value(peal_type type, peal_op op, int rank, int nranks, int k)
 {
     uint32_t h = mix((uint32_t)rank, (uint32_t)k);
-    bool rare = h % 16 == 0;
+    bool rare = h % 16 == 0, few_bits = type == PEAL_FP16 || type == PEAL_BF16;
     switch (op) {
     case PEAL_PROD: return 1 + rare;
     case PEAL_LAND: return rare ? 0 : 1 + h / 16 % 7;
     case PEAL_BAND: return rare ? 0x7f ^ 1 << h / 16 % 7 : 0x7f;
-    default: return h % (type == PEAL_FP16 || type == PEAL_BF16 ? 2 : 16);
+    case PEAL_AVG: return about_mean(rank, nranks, k, few_bits || peal_type_bytes(type) == 1 ? 2 : 16);
+    default: return h % (few_bits ? 2 : 16);
     }
 }
 
 static int64_t fold(peal_op op, int64_t a, int64_t b)
 {
     switch (op) {
-    case PEAL_SUM: return a + b;
+    case PEAL_SUM: case PEAL_AVG: return a + b;
     case PEAL_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
     case PEAL_MIN: return a < b ? a : b;
     case PEAL_MAX: return a > b ? a : b;
@@ -79,7 +88,7 @@ static bool store_real(peal_type type, char *table, int k, double re, double im)
 
 static void store(peal_type type, peal_op op, char *table, int k, int64_t v)
 {
-    if (store_real(type, table, k, (double)v, op == PEAL_SUM ? (double)v : 0))
+    if (store_real(type, table, k, (double)v, op == PEAL_SUM || op == PEAL_AVG ? (double)v : 0))
         return;
     switch (peal_type_bytes(type)) {
     case 1: ((uint8_t *)table)[k] = (uint8_t)v; break;
@@ -98,9 +107,11 @@ static void store_rough(peal_type type, peal_op op, char *table, int k, uint32_t
 
 static int64_t expected(peal_type type, peal_op op, int nranks, int k)
 {
-    int64_t all = value(type, op, 0, k);
+    int64_t all = value(type, op, 0, nranks, k);
     for (int r = 1; r < nranks; r++)
-        all = fold(op, all, value(type, op, r, k));
+        all = fold(op, all, value(type, op, r, nranks, k));
+    if (op == PEAL_AVG)
+        return all / nranks;
     /* One rank alone gives its own value back; else logical results are 0 or 1, which fold made them. */
     return all;
 }
@@ -120,7 +131,7 @@ bool peali_pattern_create(peali_pattern *pattern, int rank, int nranks, peal_typ
         return false;
     }
     for (int k = 0; k < PERIOD; k++) {
-        store(type, op, pattern->mine, k, value(type, op, rank, k));
+        store(type, op, pattern->mine, k, value(type, op, rank, nranks, k));
         store(type, op, pattern->result, k, expected(type, op, nranks, k));
         store_rough(type, op, pattern->rough, k, mix((uint32_t)rank, (uint32_t)k));
     }

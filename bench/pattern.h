@@ -1,6 +1,7 @@
 /*
  * The data of a race, chosen so that the exact result is known: small integers that differ by rank, call and element, whose sum no
- * order of addition can round. A second kind, rough, does round: there all ranks must have the same bits.
+ * order of addition can round, and whose average is one of them. A second kind, rough, does round: there all ranks must have the
+ * same bits.
  */
 #ifndef PEALI_PATTERN_H
 #define PEALI_PATTERN_H

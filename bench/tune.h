@@ -23,8 +23,8 @@ typedef struct peali_tune_step {
 enum { PEALI_TUNE_STEPS = 64 };
 
 typedef struct peali_tune_result {
-    int nsteps[PEAL_KIND_COUNT]; /* 0: that collective was not tuned */
-    peali_tune_step steps[PEAL_KIND_COUNT][PEALI_TUNE_STEPS];
+    int nsteps[PEALI_TUNING_KINDS]; /* 0: that collective was not tuned */
+    peali_tune_step steps[PEALI_TUNING_KINDS][PEALI_TUNE_STEPS];
     const peali_team *team;
     const char *transport;
     double factor; /* between sizes */

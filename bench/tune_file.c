@@ -46,7 +46,7 @@ static void print_kind(const peali_tune_result *t, peal_kind kind, FILE *to)
 
 void peali_tune_print(const peali_tune_result *result, FILE *to)
 {
-    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
         if (result->nsteps[kind])
             print_kind(result, (peal_kind)kind, to);
 }

@@ -72,6 +72,7 @@ static void names(void **state)
     (void)state;
     assert_string_equal(peal_kind_name(PEAL_ALLREDUCE), "allreduce");
     assert_string_equal(peal_kind_name(PEAL_REDUCE), "reduce");
+    assert_string_equal(peal_kind_name(PEAL_BARRIER), "barrier");
     assert_string_equal(peal_type_name(PEAL_INT8), "int8");
     assert_string_equal(peal_type_name(PEAL_UINT64), "uint64");
     assert_string_equal(peal_type_name(PEAL_DOUBLE), "double");
@@ -79,6 +80,7 @@ static void names(void **state)
     assert_string_equal(peal_type_name(PEAL_COMPLEX_LONG_DOUBLE), "complex_long_double");
     assert_string_equal(peal_op_name(PEAL_SUM), "sum");
     assert_string_equal(peal_op_name(PEAL_BXOR), "bxor");
+    assert_string_equal(peal_op_name(PEAL_AVG), "avg");
     assert_string_equal(peal_kind_name(PEAL_KIND_COUNT), "?");
     assert_string_equal(peal_type_name((peal_type)-1), "?");
     assert_string_equal(peal_op_name(PEAL_OP_COUNT), "?");
@@ -96,7 +98,7 @@ static void op_takes(void **state)
     for (int op = 0; op < PEAL_OP_COUNT; op++)
         for (int type = 0; type < PEAL_TYPE_COUNT; type++) {
             int complex_number = type >= PEAL_COMPLEX_FLOAT, real = type >= PEAL_FP16 && !complex_number;
-            int sum = op == PEAL_SUM || op == PEAL_PROD, extreme = op == PEAL_MIN || op == PEAL_MAX;
+            int sum = op == PEAL_SUM || op == PEAL_PROD || op == PEAL_AVG, extreme = op == PEAL_MIN || op == PEAL_MAX;
             int logical = op == PEAL_LAND || op == PEAL_LOR || op == PEAL_LXOR, bitwise = !sum && !extreme && !logical;
             int takes = type == PEAL_BYTE ? bitwise : type == PEAL_BOOL ? logical : complex_number ? sum : !real || sum || extreme;
             assert_int_equal(peal_op_takes((peal_op)op, (peal_type)type), takes);

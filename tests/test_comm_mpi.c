@@ -1,12 +1,13 @@
 /*
  * peal_comm_create_mpi, under mpirun: what it refuses, that all ranks answer alike, and that the program's own messages, error
- * handler and attributes are left alone.
+ * handler and attributes are left alone. And that a barrier between processes is one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -114,6 +115,34 @@ static void program_is_left_alone(void **state)
     MPI_Comm_free_keyval(&key);
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t); /* one for all ranks of this host */
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* No rank leaves before the last one, which is another each time, has entered. */
+static void barrier_holds(void **state)
+{
+    (void)state;
+    peal_comm *comm = NULL;
+    struct timespec nap = {0, 2000 * 1000};
+    assert_int_equal(peal_comm_create_mpi(MPI_COMM_WORLD, &comm), PEAL_OK);
+    for (int round = 0; round < 40; round++) {
+        peal_request *request;
+        if (round % size == rank)
+            nanosleep(&nap, NULL);
+        double times[2] = {seconds()}, ends[2];
+        assert_int_equal(peal_ibarrier(comm, NULL, &request), PEAL_OK);
+        assert_int_equal(peal_wait(&request), PEAL_OK);
+        times[1] = -seconds();
+        MPI_Allreduce(times, ends, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        assert_true(ends[0] <= -ends[1]);
+    }
+    peal_comm_destroy(&comm);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +150,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_are_those_of_mpi),
         cmocka_unit_test(one_rank_without_memory),
         cmocka_unit_test(program_is_left_alone),
+        cmocka_unit_test(barrier_holds),
     };
     peal_comm *comm = NULL;
     int early = peal_comm_create_mpi(MPI_COMM_WORLD, &comm);

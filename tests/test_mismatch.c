@@ -35,9 +35,11 @@ static peal_status call(peal_comm *comm, const scene *s, int differs, float *in,
 {
     size_t count = s->count + (differs && s->defect == COUNT ? 1 : 0);
     peal_type type = differs && s->defect == TYPE ? PEAL_INT32 : PEAL_FLOAT;
-    peal_op op = differs && s->defect == OP ? PEAL_MAX : PEAL_SUM;
+    peal_op op = differs && s->defect == OP ? PEAL_AVG : PEAL_SUM; /* which run alike */
     int root = differs && s->defect == ROOT ? 1 : 0;
     peal_kind kind = s->algo->kind;
+    if (differs && s->defect == KIND && kind == PEAL_ALLREDUCE)
+        return peal_barrier(comm, NULL);
     if (differs && s->defect == KIND)
         return kind == PEAL_BROADCAST ? peal_allreduce(in, out, count, type, op, comm, NULL)
                                       : peal_broadcast(out, count, type, root, comm, NULL);

@@ -150,7 +150,7 @@ static int steps(const char *name, const peal_problem *problem, int slices, int 
     stage stages[MOST_RANKS] = {{0}};
     peal_threads *threads;
     const peal_algo *algo = peali_algo_find(problem->kind, name);
-    peali_job job = {algo, 64u * (size_t)slices, PEAL_UINT32, PEAL_SUM, problem->root, slices, window, PEALI_PULL};
+    peali_job job = {algo->kind, algo, 64u * (size_t)slices, PEAL_UINT32, PEAL_SUM, problem->root, slices, window, PEALI_PULL};
     assert_non_null(job.algo);
     assert_int_equal(peal_threads_create(n, &threads), PEAL_OK);
     for (int r = 0; r < n; r++) {

@@ -25,6 +25,8 @@ static void reduce_all(peal_type type, peal_op op, char *out)
         peali_pattern_destroy(&pattern);
     }
     peali_reduce_find(type, op)((void *[]){out}, 1, (const void *const *)give, NRANKS, COUNT);
+    if (op == PEAL_AVG)
+        peali_divide_find(type)(out, COUNT, NRANKS);
     for (int r = 0; r < NRANKS; r++)
         free(give[r]);
 }

@@ -387,7 +387,7 @@ static void every_pair(void **state, void (*f)(struct world *w))
     world_open(&w);
     for (int type = 0; type < PEAL_TYPE_COUNT; type++)
         for (int op = 0; op < PEAL_OP_COUNT; op++)
-            if (peal_op_takes((peal_op)op, (peal_type)type)) {
+            if (op != PEAL_AVG && peal_op_takes((peal_op)op, (peal_type)type)) { /* averages are sums: test_find, test_divide */
                 w.type = (peal_type)type;
                 w.op = (peal_op)op;
                 w.bytes = peal_type_bytes(w.type);
@@ -489,7 +489,94 @@ static void test_find(void **state)
             assert_int_equal(takes, peali_reduce_find((peal_type)type, (peal_op)op) != NULL);
             assert_int_equal(takes, peali_reduce_find_isa((peal_type)type, (peal_op)op, PEALI_ISA_PLAIN) != NULL);
         }
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++) {
+        assert_ptr_equal(peali_reduce_find((peal_type)type, PEAL_AVG), peali_reduce_find((peal_type)type, PEAL_SUM));
+        assert_int_equal(peal_op_takes(PEAL_AVG, (peal_type)type), peali_divide_find((peal_type)type) != NULL);
+    }
     assert_null(peali_reduce_find_isa(PEAL_FLOAT, PEAL_SUM, PEALI_ISA_COUNT));
+    assert_null(peali_divide_find_isa(PEAL_FLOAT, PEALI_ISA_COUNT));
+}
+
+static uint64_t quotient_ref(peal_type type, uint64_t bits, int32_t n)
+{
+    float f;
+    double d;
+    memcpy(&f, &bits, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    f = is_half(type) ? (float)half_value(type == PEAL_FP16 ? 10 : 7, (unsigned)bits) / (float)n : f / (float)n;
+    d /= n;
+    if (is_half(type))
+        return half_bits(type == PEAL_FP16 ? 10 : 7, f);
+    if (type != PEAL_FLOAT && type != PEAL_DOUBLE)
+        return (uint64_t)(integer_of(type, bits) / n);
+    memcpy(&bits, type == PEAL_FLOAT ? (void *)&f : (void *)&d, peal_type_bytes(type));
+    return type == PEAL_FLOAT ? isnan(f) ? 0x7fc00000 : bits : isnan(d) ? 0x7ff8000000000000 : bits;
+}
+
+/* C = A / N for one part. */
+static void part_quotient(peal_type part, const char *a, int32_t n, char *c)
+{
+    size_t bytes = peal_type_bytes(part);
+    long double x;
+    if (part != PEAL_LONG_DOUBLE) {
+        uint64_t bits = quotient_ref(part, load(a, bytes), n);
+        memcpy(c, &bits, bytes);
+        return;
+    }
+    memcpy(&x, a, sizeof x);
+    x = isnan(x) ? (long double)NAN : x / n;
+    memset(c, 0, sizeof x);
+    memcpy(c, &x, LONG_BYTES);
+}
+
+/* COUNT elements at dst[0], between guards. */
+static void divide(struct world *w, size_t count, int32_t n)
+{
+    peal_type part = part_of(w->type);
+    size_t bytes = peal_type_bytes(part);
+    char *at = w->dst[0];
+    for (size_t b = 0; b < count * w->bytes; b += bytes)
+        part_quotient(part, at + b, n, w->want + b);
+    memset(at - w->bytes, GUARD, w->bytes);
+    memset(at + count * w->bytes, GUARD, w->bytes);
+    peali_divide_find_isa(w->type, w->isa)(at, count, n);
+    assert_memory_equal(at, w->want, count * w->bytes);
+    for (size_t b = 0; b < w->bytes; b++) {
+        assert_int_equal((unsigned char)at[-1 - (ptrdiff_t)b], GUARD);
+        assert_int_equal((unsigned char)at[count * w->bytes + b], GUARD);
+    }
+}
+
+/* All values of 8 and 16 bits in turn; else what is drawn, and of integers those about a multiple of the divisor. */
+static void fill_dividends(struct world *w, size_t count, int32_t n)
+{
+    static uint64_t turn;
+    peal_type part = part_of(w->type);
+    for (size_t e = 0; e < count; e++) {
+        uint64_t near_multiple = (next_random() >> 40) * (uint64_t)n + e % 3 - 1;
+        uint64_t re = w->bytes <= 2 ? turn++ : part < PEAL_BYTE && e % 4 < 3 ? near_multiple : draw(part, e);
+        elem from = elem_of(w->type, re, part != w->type ? draw(part, e + 3) : 0);
+        memcpy(w->dst[0] + e * w->bytes, from.bytes, w->bytes);
+    }
+}
+
+static void quotients(struct world *w)
+{
+    static const int32_t divisors[] = {1, 2, 3, 5, 7, 16, 127, 128, 1000, 65535, 65536, 99991, 16777217, INT32_MAX};
+    if (w->op != PEAL_SUM)
+        return;
+    for (size_t d = 0; d < sizeof divisors / sizeof divisors[0]; d++)
+        for (size_t k = 0; k <= SMALL + 4; k++) {
+            size_t count = k <= SMALL ? k : LARGE; /* at last 4 times 20,011: all 65,536 values of 16 bits */
+            place(w, 0);
+            fill_dividends(w, count, divisors[d]);
+            divide(w, count, divisors[d]);
+        }
+}
+
+static void test_divide(void **state)
+{
+    every_pair(state, quotients);
 }
 
 #define IN_ISA(test, isa) {#test " " #isa, test, NULL, NULL, (void *)(intptr_t)PEALI_ISA_##isa}
@@ -503,6 +590,7 @@ int main(void)
         IN_ALL(test_every_half),
         IN_ALL(test_shapes),
         IN_ALL(test_large),
+        IN_ALL(test_divide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static void test_others_are_built_in(void **state)
     assert_true(read_text(good));
     assert_true(peali_tuning_read(NULL, &alone, why));
     assert_int_equal(alone.ngiven, 0);
-    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++) {
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++) {
         peali_tuning_choice c = choose((peal_kind)kind, "mpi", 4, 1 << 20);
         assert_non_null(c.row);
         assert_int_equal(c.row->given, kind == PEAL_ALLREDUCE);
@@ -108,7 +108,7 @@ static void test_fallback(void **state)
 static void test_always_some(void **state)
 {
     assert_true(peali_tuning_read(NULL, &table, why));
-    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
         for (int n = 1; n <= 70; n++)
             for (size_t bytes = 1; bytes < (size_t)1 << 40; bytes *= 8) {
                 peali_tuning_choice c = choose((peal_kind)kind, "mpi", n, bytes);
@@ -192,8 +192,8 @@ enum { SIZES = 22 };
 
 static void note_choices(peal_comm *comm, int rank, void *ctx)
 {
-    const char *(*choice)[PEAL_KIND_COUNT][SIZES] = ctx;
-    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+    const char *(*choice)[PEALI_TUNING_KINDS][SIZES] = ctx;
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
         for (int i = 0; i < SIZES; i++)
             choice[rank][kind][i] = peal_comm_choice(comm, (peal_kind)kind, (size_t)1 << i, PEAL_DOUBLE, PEAL_SUM);
 }
@@ -202,11 +202,11 @@ static void note_choices(peal_comm *comm, int rank, void *ctx)
 static void test_ranks_agree(void **state)
 {
     enum { N = 5 };
-    static const char *choice[N][PEAL_KIND_COUNT][SIZES];
+    static const char *choice[N][PEALI_TUNING_KINDS][SIZES];
     peali_layout layouts[N] = {[1] = {.staged = true}, [4] = {.staged = true}};
     assert_int_equal(team_run_in(N, layouts, note_choices, choice), PEAL_OK);
     assert_true(peali_tuning_read(NULL, &table, why));
-    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
         for (int i = 0; i < SIZES; i++) {
             bool parts = kind == PEAL_ALLGATHER || kind == PEAL_REDUCE_SCATTER;
             const peal_algo *algo = choose((peal_kind)kind, "shm", N, ((size_t)8 << i) * (parts ? N : 1)).algo;

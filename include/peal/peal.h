@@ -24,6 +24,7 @@ typedef enum peal_kind {
     PEAL_REDUCE_SCATTER,
     PEAL_BROADCAST,
     PEAL_REDUCE,
+    PEAL_BARRIER, /* has no algorithms of its own: it takes those of PEAL_ALLREDUCE */
     PEAL_KIND_COUNT
 } peal_kind;
 
@@ -62,6 +63,8 @@ typedef enum peal_op {
     PEAL_BAND, /* integers and byte, bit by bit */
     PEAL_BOR,
     PEAL_BXOR,
+    PEAL_AVG, /* the sum, divided by the number of ranks where it has become the result: by then an integer may have wrapped, */
+              /* and a sum of 16-bit numbers has been rounded to 16 bits, or to infinity. Integers are truncated toward zero */
     PEAL_OP_COUNT
 } peal_op;
 
@@ -78,8 +81,8 @@ PEAL_PUBLIC const char *peal_op_name(peal_op op);
 PEAL_PUBLIC size_t peal_type_bytes(peal_type type);
 
 /*
- * 1 where OP is defined for TYPE, else 0. Integers take all ops, bool the logical and byte the bitwise ones, complex types sum and
- * product, and the other floating-point types these, min and max. Threads: any.
+ * 1 where OP is defined for TYPE, else 0. Integers take all ops, bool the logical and byte the bitwise ones, complex types sum,
+ * product and average, and the other floating-point types these, min and max. Threads: any.
  */
 PEAL_PUBLIC int peal_op_takes(peal_op op, peal_type type);
 
@@ -197,6 +200,16 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_reduce(const void *sendbuf, void *r
                                                     int root, peal_comm *comm, void *stream);
 
 /*
+ * Waits until every rank of COMM has called.
+ *
+ * Returns, Threads: as peal_allreduce.
+ * Collective: yes.
+ * Blocks:     until all ranks have called.
+ * Source:     MPI 4.1, section 6.3.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_barrier(peal_comm *comm, void *stream);
+
+/*
  * The collectives, started and not waited for: the buffers are Peal's until peal_test or peal_wait says that the call ended. One
  *                                              call
  * can be in flight on a communicator, and several on different ones.
@@ -215,6 +228,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ibroadcast(void *buffer, size_t cou
                                                         void *stream, peal_request **request);
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ireduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op,
                                                      int root, peal_comm *comm, void *stream, peal_request **request);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ibarrier(peal_comm *comm, void *stream, peal_request **request);
 
 /*
  * Asks whether a call ended (peal_test), or waits until it did (peal_wait). Both drive all calls that the calling thread has in
@@ -228,7 +242,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_test(peal_request **request);
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_wait(peal_request **request);
 
 /*
- * The algorithm that a call with these arguments takes on COMM, as `peal show` names it.
+ * The algorithm that a call with these arguments (of a barrier: KIND alone) takes on COMM, as `peal show` names it.
  *
  * Returns: a constant text; NULL where no algorithm fits.
  * Threads: one per COMM.    Blocks: no.

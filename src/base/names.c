@@ -5,7 +5,9 @@
 
 const char *peal_kind_name(peal_kind kind)
 {
-    static const char *const names[PEAL_KIND_COUNT] = {"allreduce", "allgather", "reduce_scatter", "broadcast", "reduce"};
+    static const char *const names[PEAL_KIND_COUNT] = {
+        "allreduce", "allgather", "reduce_scatter", "broadcast", "reduce", "barrier",
+    };
     return PICK(names, kind);
 }
 
@@ -20,7 +22,9 @@ const char *peal_type_name(peal_type type)
 
 const char *peal_op_name(peal_op op)
 {
-    static const char *const names[PEAL_OP_COUNT] = {"sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"};
+    static const char *const names[PEAL_OP_COUNT] = {
+        "sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor", "avg",
+    };
     return PICK(names, op);
 }
 
@@ -41,7 +45,8 @@ int peal_op_takes(peal_op op, peal_type type)
     switch (type) {
     case PEAL_BYTE: return bitwise;
     case PEAL_BOOL: return logical;
-    case PEAL_COMPLEX_FLOAT: case PEAL_COMPLEX_DOUBLE: case PEAL_COMPLEX_LONG_DOUBLE: return op == PEAL_SUM || op == PEAL_PROD;
+    case PEAL_COMPLEX_FLOAT: case PEAL_COMPLEX_DOUBLE: case PEAL_COMPLEX_LONG_DOUBLE:
+        return op == PEAL_SUM || op == PEAL_PROD || op == PEAL_AVG;
     default: return type < PEAL_BYTE || (!logical && !bitwise);
     }
 }

@@ -86,14 +86,17 @@ static peal_status check(const peal_comm *comm, const call *c)
 
 const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op)
 {
-    if (!comm || kind < 0 || kind >= PEAL_KIND_COUNT || !peal_op_takes(op, type))
-        return NULL;
     peali_job job = {.count = count, .type = type, .op = op};
+    if (kind == PEAL_BARRIER)
+        job = (peali_job){.count = 1, .type = PEAL_BYTE, .op = PEAL_BAND};
+    if (!comm || kind < 0 || kind >= PEAL_KIND_COUNT || !peal_op_takes(job.op, job.type))
+        return NULL;
     return peali_select(comm, kind, &job) ? job.algo->name : NULL;
 }
 
-static long *tally_of(peal_comm *comm, const peal_algo *algo)
+static long *tally_of(peal_comm *comm, const peali_job *job)
 {
+    const peal_algo *algo = job->kind == PEAL_BARRIER ? NULL : job->algo;
     int i = 0;
     while (peali_algos[i] != algo)
         i++;
@@ -138,7 +141,7 @@ static peal_status choose(peal_comm *comm, const call *c, peali_recent *r)
         return status;
     int size = peali_select_size(comm, c->kind, &job);
     *r = (peali_recent){c->count, c->kind, c->type, c->op, c->root, size, comm->seen[c->kind] >> size & 1, comm->forced[c->kind],
-                        comm->slice_bytes, comm->plans.made, plan, tally_of(comm, job.algo)};
+                        comm->slice_bytes, comm->plans.made, plan, tally_of(comm, &job)};
     return PEAL_OK;
 }
 
@@ -216,6 +219,25 @@ peal_status peal_reduce(const void *sendbuf, void *recvbuf, size_t count, peal_t
                         void *stream)
 {
     return collective(comm, &(call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream});
+}
+
+/* One byte of the communicator's own: nobody has it combined before all have given theirs. */
+static call barrier_call(peal_comm *comm, void *stream)
+{
+    unsigned char *token = comm ? &comm->token : NULL;
+    return (call){PEAL_BARRIER, token, token, 1, PEAL_BYTE, PEAL_BAND, 0, stream};
+}
+
+peal_status peal_barrier(peal_comm *comm, void *stream)
+{
+    call c = barrier_call(comm, stream);
+    return collective(comm, &c);
+}
+
+peal_status peal_ibarrier(peal_comm *comm, void *stream, peal_request **request)
+{
+    call c = barrier_call(comm, stream);
+    return begin(comm, &c, request);
 }
 
 peal_status peal_iallreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,

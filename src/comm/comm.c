@@ -61,12 +61,12 @@ static peal_status agree(const hello *all, int n, int rank)
     return PEAL_OK;
 }
 
-static void names(peal_kind kind, const peal_problem *problem, char *out, size_t bytes)
+static void names(const peal_problem *problem, char *out, size_t bytes)
 {
     size_t at = 0;
     out[0] = '\0';
     for (const peal_algo *const *a = peali_algos; *a; a++)
-        if ((*a)->kind == kind && peali_algo_fits(*a, problem) && at + strlen((*a)->name) + 2 < bytes) {
+        if (peali_algo_fits(*a, problem) && at + strlen((*a)->name) + 2 < bytes) {
             memcpy(out + at, " ", 2);
             strcpy(out + at + 1, (*a)->name);
             at += strlen((*a)->name) + 1;
@@ -78,10 +78,10 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
     if (kind < 0 || kind >= PEAL_KIND_COUNT)
         return PEAL_ERR_INVALID;
     peal_problem problem = peali_comm_problem(comm, kind, PEAL_SUM, 0);
-    const peal_algo *found = algo ? peali_algo_find(kind, algo) : NULL;
+    const peal_algo *found = algo ? peali_algo_find(problem.kind, algo) : NULL;
     if (algo && (!found || !peali_algo_fits(found, &problem))) {
         char valid[512];
-        names(kind, &problem, valid, sizeof valid);
+        names(&problem, valid, sizeof valid);
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "%s: no algorithm %s for %d ranks; take one of:%s",
                   peal_kind_name(kind), algo, comm->nranks, valid);
         return PEAL_ERR_INVALID;
@@ -102,7 +102,7 @@ static peal_status force_configured(peal_comm *comm)
     comm->slice_bytes = (size_t)peali_config_get()->slice_bytes;
     bool known = !name;
     for (int kind = 0; name && kind < PEAL_KIND_COUNT; kind++) {
-        if (!peali_algo_find((peal_kind)kind, name))
+        if (!peali_algo_find(peali_comm_schedules((peal_kind)kind), name))
             continue;
         known = true;
         if (peal_comm_force(comm, (peal_kind)kind, name) != PEAL_OK)
@@ -413,11 +413,12 @@ const char *peal_comm_transport(const peal_comm *comm)
 
 int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls)
 {
-    for (int i = 0; i <= index; i++)
+    for (int i = 0; i < index; i++)
         if (!peali_algos[i])
             return 0;
-    *kind = peali_algos[index]->kind;
-    *name = peali_algos[index]->name;
+    bool barriers = !peali_algos[index];
+    *kind = barriers ? PEAL_BARRIER : peali_algos[index]->kind;
+    *name = barriers ? "as allreduce" : peali_algos[index]->name;
     *calls = comm->calls[index];
     return 1;
 }

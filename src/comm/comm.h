@@ -46,7 +46,7 @@ PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int
  */
 PEAL_PUBLIC void peali_comm_be_patient(peal_comm *comm);
 
-/* Calls started on COMM so far by algorithm: NAME and CALLS of entry INDEX 0, 1, ...; 0 past the last. */
+/* Calls started on COMM so far by algorithm, and barriers: NAME and CALLS of entry INDEX 0, 1, ...; 0 past the last. */
 PEAL_PUBLIC int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls);
 
 #endif

@@ -52,17 +52,25 @@ struct peal_comm {
     int size;
     uint64_t seen[PEAL_KIND_COUNT]; /* bit per class of size: ranks within reach saw each other's buffers, the last time */
     uint64_t sequence; /* calls so far */
-    long *calls;       /* calls done, per entry of peali_algos */
+    long *calls;       /* calls done, per entry of peali_algos, and behind them barriers */
+    unsigned char token; /* what a barrier reduces: its value is nobody's */
 };
 
 /* The request of the call that was just started on COMM; RUNS: it is not over yet. Drop takes it from its thread's list. */
 peal_request *peali_request_begin(peal_comm *comm, bool runs);
 void peali_request_drop(peal_comm *comm);
 
-/* What a call on COMM asks of an algorithm. */
+/* Whose schedules calls of KIND take: a barrier has none of its own. */
+static inline peal_kind peali_comm_schedules(peal_kind kind)
+{
+    return kind == PEAL_BARRIER ? PEAL_ALLREDUCE : kind;
+}
+
+/* What a call on COMM asks of an algorithm: to a schedule, an average is a sum. */
 static inline peal_problem peali_comm_problem(const peal_comm *comm, peal_kind kind, peal_op op, int root)
 {
-    return (peal_problem){kind, op, comm->nranks, root, comm->nnodes, comm->node};
+    op = op == PEAL_AVG ? PEAL_SUM : op;
+    return (peal_problem){peali_comm_schedules(kind), op, comm->nranks, root, comm->nnodes, comm->node};
 }
 
 #endif

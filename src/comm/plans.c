@@ -55,8 +55,8 @@ static peal_status program_of(peali_plans *plans, const peali_task *task, const 
 
 static bool same(const peali_job *a, const peali_job *b)
 {
-    return a->count == b->count && a->algo == b->algo && a->type == b->type && a->op == b->op && a->root == b->root &&
-           a->slices == b->slices && a->window == b->window && a->mode == b->mode;
+    return a->kind == b->kind && a->count == b->count && a->algo == b->algo && a->type == b->type && a->op == b->op &&
+           a->root == b->root && a->slices == b->slices && a->window == b->window && a->mode == b->mode;
 }
 
 static unsigned set_of(const peali_job *job)

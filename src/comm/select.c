@@ -15,8 +15,10 @@ peal_status peali_select_begin(peal_comm *comm)
     const peali_tuning *tuning = peali_tuning_get();
     if (!tuning)
         return PEAL_ERR_CONFIG;
-    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
-        comm->tuned[kind] = peali_tuning_find(tuning, (peal_kind)kind, peal_comm_transport(comm), comm->nranks);
+    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++) {
+        peal_kind from = peali_comm_schedules((peal_kind)kind);
+        comm->tuned[kind] = peali_tuning_find(tuning, from, peal_comm_transport(comm), comm->nranks);
+    }
     return PEAL_OK;
 }
 
@@ -75,6 +77,7 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
     peali_tuning_choice choice = {.algo = comm->forced[kind]};
     if (!choice.algo)
         choice = peali_tuning_choose(comm->tuned[kind], &problem, bytes);
+    job->kind = kind;
     job->algo = choice.algo;
     if (!choice.algo)
         return false;

@@ -11,8 +11,8 @@
 PEAL_MUST_CHECK peal_status peali_select_begin(peal_comm *comm);
 
 /*
- * Fills algo, slices and window of JOB, a call of KIND, from the rest of it: as COMM's layout and what was forced have it, else by
- * the table. False where no algorithm fits. Threads: any.
+ * Fills kind, algo, slices and window of JOB, a call of KIND, from the rest of it: as COMM's layout and what was forced have it,
+ * else by the table. False where no algorithm fits. Threads: any.
  */
 bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job);
 

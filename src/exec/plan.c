@@ -130,6 +130,18 @@ static void find_extents(peali_plan *plan)
     plan->wanted = extent(plan, blocks);
 }
 
+void peali_plan_divide(const peali_plan *plan, int32_t slice, unsigned char *vector)
+{
+    int32_t blocks[2];
+    if (!plan->divide)
+        return;
+    peali_plan_wanted(plan, blocks);
+    for (int32_t k = 0; k < pieces(plan, blocks); k++) {
+        peali_span s = piece(plan, blocks, slice, k);
+        plan->divide(vector + s.offset, s.bytes / plan->elem_bytes, plan->program->nranks);
+    }
+}
+
 static bool place_cuts(peali_plan *plan)
 {
     const peali_program *p = plan->program;
@@ -274,6 +286,7 @@ peal_status peali_plan_make(const peali_program *program, const peali_job *job, 
     size_t longest = (plan->total + (size_t)program->nblocks - 1) / (size_t)program->nblocks;
     plan->unit_bytes = (longest / (size_t)job->slices + 1) * plan->elem_bytes;
     plan->reduce = peali_reduce_find(job->type, job->op);
+    plan->divide = job->op == PEAL_AVG ? peali_divide_find(job->type) : NULL;
     plan->most_operands = most_operands(program);
     find_extents(plan);
     plan->closed = program->mode == PEALI_PUSH;

@@ -10,6 +10,7 @@
 
 /* What a plan is made for; two calls with equal jobs share it. */
 typedef struct peali_job {
+    peal_kind kind; /* of the call: its algorithm's, or PEAL_BARRIER */
     const peal_algo *algo;
     size_t count;
     peal_type type;
@@ -38,6 +39,7 @@ typedef struct peali_plan {
     const peali_program *program;
     peali_job job;
     peali_reduce_fn reduce;
+    peali_divide_fn divide; /* of an average; else NULL */
     size_t elem_bytes;
     size_t total;          /* elements of the vector */
     peali_extent given, wanted; /* of IN and OUT, what the user has there */
@@ -78,6 +80,9 @@ void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t sl
                      const unsigned char *vector);
 void peali_plan_unpack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, const unsigned char *packed,
                        unsigned char *vector);
+
+/* Averages: divides what the user wants of slice SLICE in VECTOR, which holds sums, by the number of ranks. */
+void peali_plan_divide(const peali_plan *plan, int32_t slice, unsigned char *vector);
 
 /* The blocks of IN that hold data at the start, and of OUT that the user wants, on this rank. */
 void peali_plan_given(const peali_plan *plan, int32_t blocks[2]);

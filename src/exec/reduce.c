@@ -6,7 +6,7 @@
 #include "exec/reduce.h"
 #include "exec/reduce_isa.h"
 
-static peali_reduce_table *table_of(peali_isa isa)
+static const peali_reduce_table *table_of(peali_isa isa)
 {
 #if defined(__x86_64__)
     if (isa == PEALI_ISA_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -20,16 +20,35 @@ static peali_reduce_table *table_of(peali_isa isa)
 
 peali_reduce_fn peali_reduce_find_isa(peal_type type, peal_op op, peali_isa isa)
 {
-    peali_reduce_table *table = table_of(isa);
+    const peali_reduce_table *table = table_of(isa);
     if (!table)
         return NULL;
-    return (*table)[type][op] ? (*table)[type][op] : peali_reduce_plain[type][op];
+    op = op == PEAL_AVG ? PEAL_SUM : op;
+    return table->reduce[type][op] ? table->reduce[type][op] : peali_reduce_plain.reduce[type][op];
 }
 
-peali_reduce_fn peali_reduce_find(peal_type type, peal_op op)
+peali_divide_fn peali_divide_find_isa(peal_type type, peali_isa isa)
+{
+    const peali_reduce_table *table = table_of(isa);
+    if (!table)
+        return NULL;
+    return table->divide[type] ? table->divide[type] : peali_reduce_plain.divide[type];
+}
+
+static peali_isa best(void)
 {
     int isa = PEALI_ISA_COUNT - 1;
     while (!table_of((peali_isa)isa))
         isa--;
-    return peali_reduce_find_isa(type, op, (peali_isa)isa);
+    return (peali_isa)isa;
+}
+
+peali_reduce_fn peali_reduce_find(peal_type type, peal_op op)
+{
+    return peali_reduce_find_isa(type, op, best());
+}
+
+peali_divide_fn peali_divide_find(peal_type type)
+{
+    return peali_divide_find_isa(type, best());
 }

@@ -5,6 +5,7 @@
 #define PEALI_REDUCE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <peal/peal.h>
 
@@ -21,8 +22,15 @@
  */
 typedef void (*peali_reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count);
 
-/* The best function of this CPU for TYPE and OP; never NULL where peal_op_takes(op, type). */
+/*
+ * Divides COUNT elements of VECTOR by N: integers toward zero, 16-bit numbers in float and rounded once. The same bits everywhere,
+ * and NaN as above. It makes averages of sums.
+ */
+typedef void (*peali_divide_fn)(void *vector, size_t count, int32_t n);
+
+/* The best functions of this CPU; never NULL where peal_op_takes(op, type), or peal_op_takes(PEAL_AVG, type). Averages are sums. */
 peali_reduce_fn peali_reduce_find(peal_type type, peal_op op);
+peali_divide_fn peali_divide_find(peal_type type);
 
 /* The instruction sets that reductions are compiled for, the best last. */
 typedef enum peali_isa {
@@ -32,7 +40,8 @@ typedef enum peali_isa {
     PEALI_ISA_COUNT
 } peali_isa;
 
-/* The same in one instruction set; NULL where this CPU has not got it, or OP does not take TYPE. */
+/* The same in one instruction set; NULL where this CPU has not got it, or the op does not take TYPE. */
 peali_reduce_fn peali_reduce_find_isa(peal_type type, peal_op op, peali_isa isa);
+peali_divide_fn peali_divide_find_isa(peal_type type, peali_isa isa);
 
 #endif

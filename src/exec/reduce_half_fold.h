@@ -68,5 +68,29 @@ TARGET static INLINE void OF(fold)(peal_op op, const struct step *s)
         s->first ? OF(loop)(op, s, 4, true, true) : OF(loop)(op, s, 4, false, true);
 }
 
+TARGET static INLINE halves OF(quotient)(halves h, float n)
+{
+    floats x[2];
+    OF(unpack)(h, x);
+    x[0] /= n;
+    x[1] /= n;
+    return OF(pack)(x);
+}
+
+TARGET static INLINE void OF(divide)(void *vector, size_t count, int32_t n)
+{
+    uint16_t *x = vector;
+    size_t at = 0;
+    halves h = {0};
+    for (; at + HALVES <= count; at += HALVES) {
+        memcpy(&h, x + at, sizeof h);
+        h = OF(quotient)(h, (float)n);
+        memcpy(x + at, &h, sizeof h);
+    }
+    memcpy(&h, x + at, (count - at) * sizeof *x);
+    h = OF(quotient)(h, (float)n);
+    memcpy(x + at, &h, (count - at) * sizeof *x);
+}
+
 #undef OF
 #undef TARGET

@@ -205,6 +205,33 @@ SUMMED(double, 8)
 PARTS(complex_float, float)
 PARTS(complex_double, double)
 
+/* WIDE holds every quotient so well that none is rounded up to a whole number. It divides faster than integers do. */
+#define DIVIDE(name, type, wide) \
+    static void divide_##name(void *vector, size_t count, int32_t n) \
+    { \
+        type *x = vector; \
+        for (size_t i = 0; i < count; i++) \
+            x[i] = give_##name(PEAL_AVG, (type)(x[i] / (wide)n)); \
+    }
+#define DIVIDE_PARTS(name, part) \
+    static void divide_##name(void *vector, size_t count, int32_t n) \
+    { \
+        divide_##part(vector, 2 * count, n); \
+    }
+
+DIVIDE(int8, int8_t, float)
+DIVIDE(uint8, uint8_t, float)
+DIVIDE(int16, int16_t, float)
+DIVIDE(uint16, uint16_t, float)
+DIVIDE(int32, int32_t, double)
+DIVIDE(uint32, uint32_t, double)
+DIVIDE(int64, int64_t, int64_t)
+DIVIDE(uint64, uint64_t, uint64_t)
+DIVIDE(float, float, float)
+DIVIDE(double, double, double)
+DIVIDE_PARTS(complex_float, float)
+DIVIDE_PARTS(complex_double, double)
+
 /*
  * Once for all instruction sets: x87 has but one, and where there is a fused multiply-add, gcc 12 makes one of complex products,
  * although contraction is off.
@@ -220,6 +247,7 @@ SCALAR(complex_float, PROD, complex_float)
 SCALAR(complex_double, PROD, complex_double)
 SCALAR(long_complex, PROD, long_complex)
 PARTS(long_complex, long_double)
+DIVIDE_PARTS(long_complex, long_double)
 #define PLAIN_ENTRY(name, OP) ENTRY(name, OP)
 #else
 #define PLAIN_ENTRY(name, OP) [PEAL_##OP] = NULL
@@ -233,18 +261,34 @@ PARTS(long_complex, long_double)
 #define INTEGERS(name, uname) \
     {ENTRY(uname, SUM), ENTRY(uname, PROD), ENTRY(name, MIN), ENTRY(name, MAX), LOGIC(uname), BITS(uname)}
 
-peali_reduce_table TABLE = {
-    [PEAL_INT8] = INTEGERS(int8, uint8),     [PEAL_UINT8] = INTEGERS(uint8, uint8),
-    [PEAL_INT16] = INTEGERS(int16, uint16),  [PEAL_UINT16] = INTEGERS(uint16, uint16),
-    [PEAL_INT32] = INTEGERS(int32, uint32),  [PEAL_UINT32] = INTEGERS(uint32, uint32),
-    [PEAL_INT64] = INTEGERS(int64, uint64),  [PEAL_UINT64] = INTEGERS(uint64, uint64),
-    [PEAL_BYTE] = {BITS(uint8)},             [PEAL_BOOL] = {LOGIC(uint8)},
-    [PEAL_FP16] = REALS(fp16),               [PEAL_BF16] = REALS(bf16),
-    [PEAL_FLOAT] = REALS(float),             [PEAL_DOUBLE] = REALS(double),
-    [PEAL_COMPLEX_FLOAT] = {ENTRY(complex_float, SUM), PLAIN_ENTRY(complex_float, PROD)},
-    [PEAL_COMPLEX_DOUBLE] = {ENTRY(complex_double, SUM), PLAIN_ENTRY(complex_double, PROD)},
+const peali_reduce_table TABLE = {
+    .reduce = {
+        [PEAL_INT8] = INTEGERS(int8, uint8),     [PEAL_UINT8] = INTEGERS(uint8, uint8),
+        [PEAL_INT16] = INTEGERS(int16, uint16),  [PEAL_UINT16] = INTEGERS(uint16, uint16),
+        [PEAL_INT32] = INTEGERS(int32, uint32),  [PEAL_UINT32] = INTEGERS(uint32, uint32),
+        [PEAL_INT64] = INTEGERS(int64, uint64),  [PEAL_UINT64] = INTEGERS(uint64, uint64),
+        [PEAL_BYTE] = {BITS(uint8)},             [PEAL_BOOL] = {LOGIC(uint8)},
+        [PEAL_FP16] = REALS(fp16),               [PEAL_BF16] = REALS(bf16),
+        [PEAL_FLOAT] = REALS(float),             [PEAL_DOUBLE] = REALS(double),
+        [PEAL_COMPLEX_FLOAT] = {ENTRY(complex_float, SUM), PLAIN_ENTRY(complex_float, PROD)},
+        [PEAL_COMPLEX_DOUBLE] = {ENTRY(complex_double, SUM), PLAIN_ENTRY(complex_double, PROD)},
 #if !defined(__AVX2__)
-    [PEAL_LONG_DOUBLE] = REALS(long_double),
-    [PEAL_COMPLEX_LONG_DOUBLE] = {ENTRY(long_complex, SUM), ENTRY(long_complex, PROD)},
+        [PEAL_LONG_DOUBLE] = REALS(long_double),
+        [PEAL_COMPLEX_LONG_DOUBLE] = {ENTRY(long_complex, SUM), ENTRY(long_complex, PROD)},
 #endif
+    },
+    .divide = {
+        [PEAL_INT8] = divide_int8,               [PEAL_UINT8] = divide_uint8,
+        [PEAL_INT16] = divide_int16,             [PEAL_UINT16] = divide_uint16,
+        [PEAL_INT32] = divide_int32,             [PEAL_UINT32] = divide_uint32,
+        [PEAL_INT64] = divide_int64,             [PEAL_UINT64] = divide_uint64,
+        [PEAL_FP16] = divide_fp16,               [PEAL_BF16] = divide_bf16,
+        [PEAL_FLOAT] = divide_float,             [PEAL_DOUBLE] = divide_double,
+        [PEAL_COMPLEX_FLOAT] = divide_complex_float,
+        [PEAL_COMPLEX_DOUBLE] = divide_complex_double,
+#if !defined(__AVX2__)
+        [PEAL_LONG_DOUBLE] = divide_long_double,
+        [PEAL_COMPLEX_LONG_DOUBLE] = divide_long_complex,
+#endif
+    },
 };

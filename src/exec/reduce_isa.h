@@ -6,11 +6,14 @@
 
 #include "exec/reduce.h"
 
-/* By type, then op; NULL where the op does not take the type, and where the plain table has the only function. */
-typedef const peali_reduce_fn peali_reduce_table[PEAL_TYPE_COUNT][PEAL_OP_COUNT];
+/* NULL where the op does not take the type, and where the plain table has the only function. */
+typedef struct peali_reduce_table {
+    peali_reduce_fn reduce[PEAL_TYPE_COUNT][PEAL_OP_COUNT];
+    peali_divide_fn divide[PEAL_TYPE_COUNT];
+} peali_reduce_table;
 
-extern peali_reduce_table peali_reduce_plain;
-extern peali_reduce_table peali_reduce_avx2;
-extern peali_reduce_table peali_reduce_avx512;
+extern const peali_reduce_table peali_reduce_plain;
+extern const peali_reduce_table peali_reduce_avx2;
+extern const peali_reduce_table peali_reduce_avx512;
 
 #endif

@@ -64,6 +64,13 @@ static INLINE long_double give_long_double(peal_op op, long double x)
     return to;
 }
 
+static void divide_long_double(void *vector, size_t count, int32_t n)
+{
+    long_double *x = vector;
+    for (size_t i = 0; i < count; i++)
+        x[i] = give_long_double(PEAL_AVG, take_long_double(PEAL_AVG, x[i]) / (long double)n);
+}
+
 static INLINE long_pair take_long_complex(peal_op op, long_complex x)
 {
     return (long_pair){take_long_double(op, x.re), take_long_double(op, x.im)};

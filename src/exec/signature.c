@@ -11,7 +11,7 @@ static_assert(sizeof(peali_signature) == 24, "no padding");
 
 peali_signature peali_signature_of(const peali_job *job, uint64_t sequence)
 {
-    peali_signature s = {sequence, job->count, job->root, (uint8_t)job->algo->kind, (uint8_t)job->type, (uint8_t)job->op,
+    peali_signature s = {sequence, job->count, job->root, (uint8_t)job->kind, (uint8_t)job->type, (uint8_t)job->op,
                          PEALI_SIGNATURE_MAGIC};
     return s;
 }
@@ -29,8 +29,11 @@ int peali_signature_equal(const peali_signature *a, const peali_signature *b)
 const char *peali_signature_words(const peali_signature *s, char *buf)
 {
     peal_kind kind = (peal_kind)s->kind;
-    int n = snprintf(buf, PEALI_SIGNATURE_TEXT, "%s number %llu: count %llu, type %s", peal_kind_name(kind),
-                     (unsigned long long)s->sequence, (unsigned long long)s->count, peal_type_name((peal_type)s->type));
+    int n = snprintf(buf, PEALI_SIGNATURE_TEXT, "%s number %llu", peal_kind_name(kind), (unsigned long long)s->sequence);
+    if (kind == PEAL_BARRIER)
+        return buf;
+    n += snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, ": count %llu, type %s", (unsigned long long)s->count,
+                  peal_type_name((peal_type)s->type));
     if (kind != PEAL_ALLGATHER && kind != PEAL_BROADCAST)
         n += snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, ", op %s", peal_op_name((peal_op)s->op));
     if (kind == PEAL_BROADCAST || kind == PEAL_REDUCE)

@@ -20,4 +20,5 @@ __attribute__((constructor)) static void find_all(void)
     find("PMPI_Reduce_scatter", &peali_behind.reduce_scatter);
     find("PMPI_Bcast", &peali_behind.bcast);
     find("PMPI_Reduce", &peali_behind.reduce);
+    find("PMPI_Barrier", &peali_behind.barrier);
 }

@@ -13,6 +13,7 @@ struct peali_behind {
     int (*reduce_scatter)(const void *, void *, const int[], MPI_Datatype, MPI_Op, MPI_Comm);
     int (*bcast)(void *, int, MPI_Datatype, int, MPI_Comm);
     int (*reduce)(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm);
+    int (*barrier)(MPI_Comm);
 };
 
 /* Written before main. */

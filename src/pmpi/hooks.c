@@ -4,7 +4,8 @@
  *
  * Open MPI's Fortran bindings call PMPI_X with MPI_IN_PLACE already translated, C programs call MPI_X: both are exported, and
  * MPI's own PMPI_X, found behind this library, is what a call is passed on to. MPICH's Fortran bindings call MPI_X in C, and MPICH
- * itself calls some PMPI_X: there MPI_X alone is exported. So every call is met exactly once.
+ * itself calls some PMPI_X: there MPI_X alone is exported. But mpi_f08 calls PMPI_Barrier, since a barrier has no buffers; so that
+ * is exported too, and answers MPI-IO as well. So every call is met exactly once.
  *
  * Whether a call is taken follows from what MPI requires to be equal on all ranks, and from nothing else; a buffer must never
  * decide. Reductions: "the routine is called by all group members using the same arguments for count, datatype, op, root and comm",
@@ -73,14 +74,26 @@ static enum peali_pass see_bytes(struct ask *a)
     return a->count <= 0 ? PEALI_PASS_COUNT : a->count > INT_MAX ? PEALI_PASS_LARGE : PEALI_TAKE;
 }
 
+static enum peali_pass see(struct ask *a)
+{
+    switch (a->kind) {
+    case PEAL_BARRIER:
+        return PEALI_TAKE;
+    case PEAL_BROADCAST:
+    case PEAL_ALLGATHER:
+        return see_bytes(a);
+    default:
+        return see_reduction(a);
+    }
+}
+
 static enum peali_pass why_not(struct ask *a)
 {
     if (!peali_attach_open())
         return PEALI_PASS_MPI;
     if (a->mpi_comm == MPI_COMM_NULL)
         return PEALI_PASS_HANDLE;
-    bool moves = a->kind == PEAL_BROADCAST || a->kind == PEAL_ALLGATHER;
-    enum peali_pass why = moves ? see_bytes(a) : see_reduction(a);
+    enum peali_pass why = see(a);
     if (why != PEALI_TAKE)
         return why;
     a->error = peali_attach_get(a->mpi_comm, &a->state);
@@ -305,8 +318,18 @@ PEAL_PUBLIC int MPI_Allgather(const void *send, int sendcount, MPI_Datatype send
     return finish(&a);
 }
 
-#ifdef OPEN_MPI
+PEAL_PUBLIC int MPI_Barrier(MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_BARRIER, .mpi_comm = comm};
+    if (!take(&a))
+        return peali_behind.barrier(comm);
+    if (a.error == MPI_SUCCESS)
+        a.error = error_of(peal_barrier(a.state->comm, NULL));
+    return finish(&a);
+}
+
 #define SAME(name) __attribute__((visibility("default"), alias(name)))
+#ifdef OPEN_MPI
 SAME("MPI_Allreduce") __typeof__(MPI_Allreduce) PMPI_Allreduce;
 SAME("MPI_Reduce") __typeof__(MPI_Reduce) PMPI_Reduce;
 SAME("MPI_Reduce_scatter_block") __typeof__(MPI_Reduce_scatter_block) PMPI_Reduce_scatter_block;
@@ -314,3 +337,4 @@ SAME("MPI_Reduce_scatter") __typeof__(MPI_Reduce_scatter) PMPI_Reduce_scatter;
 SAME("MPI_Bcast") __typeof__(MPI_Bcast) PMPI_Bcast;
 SAME("MPI_Allgather") __typeof__(MPI_Allgather) PMPI_Allgather;
 #endif
+SAME("MPI_Barrier") __typeof__(MPI_Barrier) PMPI_Barrier;

@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static bool broken(const reading *r, const
 
 int peali_tuning_kind(const char *name)
 {
-    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
         if (strcmp(name, peal_kind_name((peal_kind)kind)) == 0)
             return kind;
     return -1;

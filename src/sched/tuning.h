@@ -19,6 +19,7 @@
 #include "sched/sched.h"
 
 enum {
+    PEALI_TUNING_KINDS = PEAL_BARRIER, /* the collectives that have algorithms, and so rows: all but the last, the barrier */
     PEALI_TUNING_ROWS = 1024, /* the most that a table has, the built-in rows among them */
     PEALI_TUNING_WHY = 256,
     /* W. More slices in flight than a pipeline is deep gain nothing; 4 covers trees to 16 ranks (LOWERING, "Order of slices"). */
@@ -83,7 +84,7 @@ static inline size_t peali_tuning_slices(size_t bytes, size_t slice_bytes)
 /* Is that a transport's name, or `*`? */
 bool peali_tuning_transport(const char *name);
 
-/* The kind of that name, or -1. */
+/* The collective of that name that has algorithms, or -1. */
 int peali_tuning_kind(const char *name);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * Allgather, reduce-scatter, broadcast and reduce: in place and not, every root, and types that differ between the ranks of one call
+ * Allgather, reduce-scatter, broadcast, reduce and barrier: in place and not, every root, and types that differ between the ranks of one call
  * where MPI allows it.
  */
+#include <time.h>
+
 #include "pmpi.h"
 
 enum { MOST = 70000 };
@@ -247,6 +249,23 @@ static void nothing(void)
     MPI_Type_free(&empty);
 }
 
+/* No rank leaves before the last one has entered; by a clock that all ranks of a host have. */
+static void barrier(int late)
+{
+    struct timespec nap = {0, 1000 * 1000}, t;
+    if (late == rank)
+        nanosleep(&nap, NULL);
+    double times[2], ends[2];
+    for (int i = 0; i < 2; i++) {
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        times[i] = ((double)t.tv_sec + (double)t.tv_nsec * 1e-9) * (i ? -1 : 1);
+        CHECK(i == 1 || MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS);
+    }
+    CHECK(MPI_Allreduce(times, ends, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(ends[0] <= -ends[1]);
+    taken += 2;
+}
+
 int main(int argc, char **argv)
 {
     static const int counts[] = {1, 2, 17, 1000, MOST};
@@ -267,6 +286,8 @@ int main(int argc, char **argv)
     }
     for (int turn = 0; turn < 10; turn++)
         allgather_types(3, turn, 0);
+    for (int turn = 0; turn < 20; turn++)
+        barrier(turn % nranks);
     unequal_counts();
     pair_types();
     absolute_address();

@@ -53,7 +53,7 @@ program fortran
 
   call others()
 
-  if (rank == 0) print '(a)', 'expect taken 15', 'expect passed on type not supported 1'
+  if (rank == 0) print '(a)', 'expect taken 16', 'expect passed on type not supported 1'
   call MPI_Comm_free(comm, ierr)
   call MPI_Finalize(ierr)
 
@@ -105,6 +105,9 @@ contains
       call MPI_Reduce(iin, isum, n, MPI_INTEGER, MPI_SUM, 1, comm, ierr)
     end if
     call check(rank /= 1 .or. all(isum == (/(ranks * j, j = 1, n)/)), 'reduce in place')
+
+    call MPI_Barrier(comm, ierr)
+    call check(ierr == MPI_SUCCESS, 'barrier')
   end subroutine
 
   subroutine check(so, what)

@@ -85,7 +85,8 @@ static void lone_rank(void)
     int in = 3, out = 0;
     MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
     CHECK(out == 3);
-    expect("passed on one rank", 1);
+    CHECK(MPI_Barrier(MPI_COMM_SELF) == MPI_SUCCESS);
+    expect("passed on one rank", 2);
 }
 
 static void intercommunicator(void)
@@ -107,9 +108,10 @@ static void intercommunicator(void)
     MPI_Allgather(&in, 1, MPI_INT, got, 1, MPI_INT, inter);
     for (int r = 1 - side; r < nranks; r += 2)
         CHECK(got[r / 2] == r);
+    CHECK(MPI_Barrier(inter) == MPI_SUCCESS);
     MPI_Comm_free(&inter);
     MPI_Comm_free(&half);
-    expect("passed on intercommunicator", 3);
+    expect("passed on intercommunicator", 4);
 }
 
 /* CLASS 0: any error; MPIs differ. */
@@ -138,8 +140,9 @@ static void wrong_arguments(MPI_Comm comm)
     wrong(comm, 1, MPI_DATATYPE_NULL, MPI_SUM, 0);
     wrong(comm, 1, MPI_INT, MPI_OP_NULL, MPI_ERR_OP);
     wrong(MPI_COMM_NULL, 1, MPI_INT, MPI_SUM, MPI_ERR_COMM);
+    CHECK(error_class(MPI_Barrier(MPI_COMM_NULL)) == MPI_ERR_COMM && handled == MPI_COMM_WORLD);
     expect("passed on count zero or negative", zero);
-    expect("passed on null handle", 3);
+    expect("passed on null handle", 4);
 }
 
 static void wrong_root(MPI_Comm comm)
