@@ -46,7 +46,7 @@ typedef struct peali_program {
     const int16_t *land_home;   /* push, CPU: the rank within reach that fills each landing slot, and keeps it */
     const int32_t *land_line;   /* and which of its lines that is: one for each of its instructions that fill any */
     const uint8_t *stores_to;   /* push: 1 for each rank within reach whose landing slots this rank stores to */
-    bool all_hear;              /* of each other within reach. Push: every end waits for every begin; pull: each touches all others */
+    bool all_hear;              /* of all others within reach. Push: all ends wait for all begins; pull: each touches all others */
     const uint8_t *knows;       /* push: 1 for each rank within reach whose begin this rank's end waits for */
 } peali_program;
 
