@@ -268,7 +268,7 @@ static int tune(peali_team *team, void *arg)
         team->quit(team);
     *s = (sweep){.q = q, .team = team, .start_s = (double)peali_clock_ns() / 1e9};
     s->result.team = team;
-    s->result.transport = peal_comm_transport(team->comm);
+    s->result.transport = q->flags.shared ? "direct" : peal_comm_transport(team->comm);
     s->result.factor = q->flags.factor;
     for (double bytes = (double)q->flags.min_bytes; bytes <= (double)q->flags.max_bytes; bytes *= q->flags.factor)
         for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)

@@ -15,7 +15,8 @@
 
 enum {
     PARLEY_MS = 1000,      /* ARCHITECTURE, "Running": a call not done after 1 s sends its signature to every rank */
-    LAND_BYTES = 256 << 10, /* 2 W areas of it are 2 MiB a rank, of which what is used is there */
+    LANDINGS = 2,           /* W in push: more slices in flight would not stay in cache, and programs within a host are short */
+    LAND_BYTES = 256 << 10, /* 2 W areas of it are 1 MiB a rank, of which what is used is there */
 };
 
 /* What every rank tells all others at the start; plain data, no padding. */
@@ -118,7 +119,7 @@ static peal_status force_configured(peal_comm *comm)
 static peal_status show(peal_comm *comm, bool threads, hello *mine)
 {
     const peali_layout *l = &comm->layout;
-    peali_lands lands = {l->pull ? 0 : 2 * l->window, l->land_bytes};
+    peali_lands lands = {l->pull ? 0 : 2 * l->landings, l->land_bytes};
     if (!threads && !l->apart && peali_host_open(&comm->host, &mine->host) == PEAL_ERR_MEMORY)
         return PEAL_ERR_MEMORY;
     peali_public *shown = peali_public_create(1, &lands, comm->host != NULL);
@@ -313,6 +314,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     if (comm && layout)
         comm->layout = *layout;
     if (status == PEAL_OK) {
+        comm->layout.landings = comm->layout.window ? comm->layout.window : LANDINGS;
         comm->layout.window = comm->layout.window ? comm->layout.window : PEALI_TUNING_WINDOW;
         comm->layout.land_bytes = comm->layout.land_bytes ? comm->layout.land_bytes : LAND_BYTES;
         peali_setting setting = {.net = net, .staged = comm->layout.staged};

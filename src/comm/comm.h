@@ -22,7 +22,8 @@ typedef struct peali_layout {
     bool staged;        /* pull: this rank's buffers cannot be touched by peers */
     int parley_ms;      /* without progress for so long, ranks tell each other what they called; 0: 1000 */
     int slices, window; /* slices of every call, and how many are in flight; 0: chosen by size */
-    size_t land_bytes;  /* push: of one landing area; 0: 64 KiB */
+    int landings;       /* push: slices in flight; as window, or chosen */
+    size_t land_bytes;  /* push: of one landing area; 0: 256 KiB */
 } peali_layout;
 
 /*

@@ -4,6 +4,8 @@
  */
 #include "comm/select.h"
 
+#include <string.h>
+
 enum {
     /* Tags tell 2^16 slices apart; half of them keeps a fast rank's next call apart too. */
     MOST_SLICES = 1 << 15,
@@ -17,7 +19,11 @@ peal_status peali_select_begin(peal_comm *comm)
         return PEAL_ERR_CONFIG;
     for (int kind = 0; kind < PEAL_KIND_COUNT; kind++) {
         peal_kind from = peali_comm_schedules((peal_kind)kind);
-        comm->tuned[kind] = peali_tuning_find(tuning, from, peal_comm_transport(comm), comm->nranks);
+        peali_tuning_span any = peali_tuning_find(tuning, from, peal_comm_transport(comm), comm->nranks);
+        peali_tuning_span direct = peali_tuning_find(tuning, from, "direct", comm->nranks);
+        bool has = direct.nrows > 0 && strcmp(direct.rows->transport, "direct") == 0;
+        comm->tuned[0][kind] = any;
+        comm->tuned[1][kind] = has ? direct : any;
     }
     return PEAL_OK;
 }
@@ -46,17 +52,24 @@ int peali_select_size(const peal_comm *comm, peal_kind kind, const peali_job *jo
     return 63 - __builtin_clzll(vector_bytes(comm, kind, job) | 1);
 }
 
+/* Did all ranks see each other's buffers in the last call of this size? All of them know it. */
+static bool seen(const peal_comm *comm, peal_kind kind, const peali_job *job)
+{
+    return comm->reach.nranks == comm->nranks && (comm->seen[kind] >> peali_select_size(comm, kind, job) & 1);
+}
+
 /*
  * Readers fetch in place what they see; and what is small, or lies where they cannot see it, is pushed through the landing areas.
- * What was seen in the last such call is, as a rule, seen again, and all ranks know it; where it is not, it is staged. Across nodes
- * all ranks pull: one that pushes counts on its peers elsewhere to post all receives of a slice at its begin, as it does itself.
+ * What was seen is, as a rule, seen again; where it is not, it is staged. Across nodes all ranks pull: one that pushes counts on its
+ * peers elsewhere to post all receives of a slice at its begin, as it does itself.
  */
 static peali_mode mode(const peal_comm *comm, peal_kind kind, size_t bytes, const peali_job *job)
 {
-    bool small = job->slices == 1 && bytes <= MOST_PUSHED, seen = comm->seen[kind] >> peali_select_size(comm, kind, job) & 1;
+    bool small = job->slices == 1 && bytes <= MOST_PUSHED;
     if (comm->layout.push)
         return PEALI_PUSH;
-    return comm->reach.nranks < comm->nranks || comm->layout.pull || (seen && !small) ? PEALI_PULL : PEALI_PUSH;
+    bool pulls = comm->reach.nranks < comm->nranks || comm->layout.pull || (seen(comm, kind, job) && !small);
+    return pulls ? PEALI_PULL : PEALI_PUSH;
 }
 
 static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, peali_job *job)
@@ -67,7 +80,6 @@ static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, peali_j
     slices = slices < job->count ? slices : job->count;
     slices = slices < MOST_SLICES ? slices : MOST_SLICES;
     job->slices = slices > 1 ? (int32_t)slices : 1;
-    job->window = job->slices < comm->layout.window ? job->slices : comm->layout.window;
 }
 
 bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
@@ -76,12 +88,14 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
     peal_problem problem = peali_comm_problem(comm, kind, job->op, job->root);
     peali_tuning_choice choice = {.algo = comm->forced[kind]};
     if (!choice.algo)
-        choice = peali_tuning_choose(comm->tuned[kind], &problem, bytes);
+        choice = peali_tuning_choose(comm->tuned[seen(comm, kind, job)][kind], &problem, bytes);
     job->kind = kind;
     job->algo = choice.algo;
     if (!choice.algo)
         return false;
     cut(comm, bytes, comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes, job);
     job->mode = mode(comm, kind, bytes, job);
+    int window = job->mode == PEALI_PUSH ? comm->layout.landings : comm->layout.window;
+    job->window = job->slices < window ? job->slices : window;
     return true;
 }

@@ -34,6 +34,8 @@ static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i
 static bool awaited(const peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     const peali_await *a = r->plan->program->awaits + i->awaits;
+    for (int32_t k = 1; k < i->nawaits; k++) /* all at once take about as long as one */
+        __builtin_prefetch(&r->shown[a[k].rank]->flags[a[k].flag]);
     for (int32_t k = 0; k < i->nawaits; k++)
         if (peali_load_acquire(&r->shown[a[k].rank]->flags[a[k].flag].value) < peali_run_slice(r, c) + 1)
             return false;
@@ -72,6 +74,9 @@ static peal_status landed(peali_runner *r, const peali_cursor *c, const peali_in
 {
     const peali_loc *locs = r->plan->program->locs + i->locs;
     uint64_t g = peali_run_slice(r, c);
+    for (int k = 1; k < i->nsrc; k++)
+        if (locs[k].buf < 0)
+            __builtin_prefetch(peali_run_landing(r, c, locs[k]));
     for (int k = 0; k < i->nsrc; k++) {
         if (locs[k].buf >= 0)
             continue;

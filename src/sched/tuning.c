@@ -44,7 +44,7 @@ int peali_tuning_kind(const char *name)
 
 bool peali_tuning_transport(const char *name)
 {
-    static const char *const names[] = {"*", "loop", "mpi", "ucx", "shm"};
+    static const char *const names[] = {"*", "loop", "mpi", "ucx", "shm", "direct"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             return true;

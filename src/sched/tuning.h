@@ -5,6 +5,9 @@
  *     allreduce    mpi       4     16k   recursive_doubling 0
  *     allreduce    mpi       4     inf   ring               256k
  *
+ * Transports are those of messages (mpi, ucx, loop), and where all ranks share memory `shm`, and `direct` for buffers that they all
+ * see (peal_mem_alloc).
+ *
  * For that collective over that transport (`*`: any) with about that many ranks, up to BYTES of the vector (allgather and
  * reduce-scatter: of all ranks together) take the algorithm, in slices of SLICE_BYTES (0: in one). Rows of one collective,
  * transport and number of ranks stand together, bytes ascending, and the last has `inf`. A row whose algorithm does not fit, or
