@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "comm/nodes.h"
+#include "comm/routes.h"
 #include "comm/select.h"
 #include "net/net_loop.h"
 #include "topo/machine.h"
@@ -296,8 +297,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     }
     peali_free(all);
     if (status == PEAL_OK) {
-        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "init rank %d of %d via %s, %d nodes, %d ranks within reach",
-                  comm->rank, comm->nranks, comm->net->name, comm->nnodes, comm->reach.nranks);
+        peali_routes_log(comm);
         *out = comm;
         return PEAL_OK;
     }

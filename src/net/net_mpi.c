@@ -3,12 +3,12 @@
  */
 #include "net/net_mpi.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "base/arena.h"
-#include "base/atomics.h"
 #include "base/log.h"
 
 enum { PROBE_EVERY = 16 }; /* calls of progress; a request under test drives MPI by itself */
@@ -174,17 +174,12 @@ static void mpi_destroy(peali_net *net)
     peali_free(m);
 }
 
-/* Open MPI declares it in a header of its own, and not every MPI has it. */
-int MPIX_Query_cuda_support(void) __attribute__((weak));
-
-static void say_cuda(int rank)
+/* Not every MPI has it, Open MPI declares it in a header of its own, and a tool may answer in its place. */
+static bool takes_device_memory(void)
 {
-    static int times; /* relaxed: once a process */
-    if (peali_add_relaxed(&times, 1) > 0)
-        return;
-    bool yes = MPIX_Query_cuda_support && MPIX_Query_cuda_support() == 1;
-    peali_log(PEALI_LOG_INFO, PEALI_SUB_NET, rank, "mpi: device memory %s",
-              yes ? "goes to MPI as it is" : "would be staged, for this MPI does not take it; staging is not in this version");
+    int (*query)(void);
+    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    return query && query() == 1;
 }
 
 peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
@@ -201,9 +196,9 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
         return PEAL_ERR_MEMORY;
     }
     m->comm = shadow;
-    m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .send = mpi_send, .recv = mpi_recv, .test = mpi_test,
-                         .cancel = mpi_cancel, .progress = mpi_progress, .flush = mpi_flush, .destroy = mpi_destroy};
+    m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .send = mpi_send,
+                         .recv = mpi_recv, .test = mpi_test, .cancel = mpi_cancel, .progress = mpi_progress, .flush = mpi_flush,
+                         .destroy = mpi_destroy};
     *net = &m->net;
-    say_cuda(rank);
     return PEAL_OK;
 }
