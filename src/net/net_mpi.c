@@ -164,12 +164,36 @@ static peal_status mpi_flush(peali_net *net)
     return PEAL_OK;
 }
 
+/*
+ * Takes in, to throw away, what came and nobody will receive: questions of a rank that waited long for this one, the rest of a call
+ * that failed. MPICH to 4.0 hands such messages to a later communicator, and from 4.1 on it does not free this one, which ends the
+ * program in MPI_Finalize. False where a large one is left: its sender's memory may be gone.
+ */
+static bool forget_strays(struct mpi_net *m)
+{
+    enum { EMPTY = 2 /* probes that find nothing: the first drives MPI, the second sees what came of it */, SMALL = 2048 };
+    char stray[SMALL];
+    MPI_Status status;
+    for (int empty = 0, found; empty < EMPTY; empty = found ? 0 : empty + 1) {
+        if (PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->comm, &found, &status) != MPI_SUCCESS)
+            return false;
+        MPI_Count bytes = 0;
+        if (found)
+            PMPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+        if (bytes > SMALL)
+            return false;
+        if (found)
+            PMPI_Recv(stray, SMALL, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, m->comm, MPI_STATUS_IGNORE);
+    }
+    return true;
+}
+
 static void mpi_destroy(peali_net *net)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     int finalized;
     PMPI_Finalized(&finalized);
-    if (!finalized)
+    if (!finalized && forget_strays(m))
         PMPI_Comm_free(&m->comm);
     peali_free(m);
 }
