@@ -382,7 +382,7 @@ void peali_race_heat(peali_race *race, size_t bytes)
     close_heat(&h);
 }
 
-/* PEAL_NODES is for this communicator, so pairs of ranks cannot be had to measure: the model then stays silent. */
+/* Among threads PEAL_NODES is for this communicator, so pairs of ranks cannot be had to measure: the model then stays silent. */
 int peali_race_run(peali_race *race, void (*print)(const peali_race *race, const peali_row *row))
 {
     struct heat h = open_heat(race, race->flags->max_bytes);

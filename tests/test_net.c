@@ -21,7 +21,7 @@
 #include "net/net_fault.h"
 #include "net/net_ucx.h"
 
-enum { TAG_LAST = (1 << PEALI_NET_TAG_BITS) - 1 };
+enum { TAG_LAST = (1 << PEALI_NET_TAG_BITS) - 1, LANE = 1 << 16 /* in a tag, as collectives use them */ };
 static const int64_t patience_ns = 100000000000; /* of any wait: far beyond the slowest run under valgrind */
 
 struct rank {
@@ -211,6 +211,53 @@ static void fifo(struct rank *me)
         wait_for(me, &give[i]);
     free(give);
     free(out);
+}
+
+/* Rounds on lane 1: each ends before the next begins. */
+static void busy_lane(struct rank *me, unsigned char *out, unsigned char *in, size_t most)
+{
+    enum { ROUNDS = 30 };
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        size_t bytes = most >> i % 18;
+        peali_net_req give, take;
+        fill(out, bytes, (uint32_t)me->rank * ROUNDS + i);
+        recv_from(me, below(me, 1), LANE + i, in, bytes, &take);
+        send_to(me, above(me, 1), LANE + i, out, bytes, &give);
+        wait_for(me, &take);
+        wait_for(me, &give);
+        EXPECT(me, filled(in, bytes, (uint32_t)below(me, 1) * ROUNDS + i));
+    }
+}
+
+/*
+ * A lane whose messages nobody takes yet holds up no other one: neither by messages that fill what there is on the way, nor by those
+ * that wait for their receive. Nor does a lane whose receives wait.
+ */
+static void blocked_lane(struct rank *me)
+{
+    enum { BLOCKED = 48, MOST = 300000 };
+    static const size_t sizes[] = {8, 8000, MOST};
+    peali_net_req give[BLOCKED], early, take;
+    unsigned char *out = room((BLOCKED + 1) * MOST), *in = room(2 * MOST), late = 0, word = 42;
+    recv_from(me, below(me, 1), 2 * LANE, &late, 1, &early);
+    for (uint32_t i = 0; i < BLOCKED; i++) {
+        fill(out + i * MOST, sizes[i % 3], (uint32_t)me->rank * BLOCKED + i);
+        send_to(me, above(me, 1), i, out + i * MOST, sizes[i % 3], &give[i]);
+    }
+    busy_lane(me, out + BLOCKED * MOST, in, MOST);
+    for (uint32_t i = 0; i < BLOCKED; i++) {
+        recv_from(me, below(me, 1), i, in, sizes[i % 3], &take);
+        wait_for(me, &take);
+        EXPECT(me, filled(in, sizes[i % 3], (uint32_t)below(me, 1) * BLOCKED + i));
+    }
+    send_to(me, above(me, 1), 2 * LANE, &word, 1, &take);
+    for (int i = 0; i < BLOCKED; i++)
+        wait_for(me, &give[i]);
+    wait_for(me, &take);
+    wait_for(me, &early);
+    EXPECT(me, late == word);
+    free(out);
+    free(in);
 }
 
 struct message {
@@ -440,6 +487,7 @@ static struct test tests[] = {
     {"receives before and after their sends", before_and_after, 1},
     {"tags overtake", overtaking, 1},
     {"one tag keeps its order", fifo, 1},
+    {"a blocked lane blocks no other", blocked_lane, 1},
     {"random traffic", random_traffic, 1},
     {"communicators are apart", apart, 1},
     {"flush", flush, 1},

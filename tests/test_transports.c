@@ -81,7 +81,8 @@ static peal_status comm_over(const char *name, int n, peal_comm **comm)
         return PEAL_OK;
     if (peali_net_mpi_create(shadow, &net) != PEAL_OK)
         exit(2);
-    const peali_bootstrap boot = {.rank = world_rank, .nranks = n, .allgather = gather, .agree = agree, .ctx = &shadow};
+    const peali_bootstrap boot = {.rank = world_rank, .nranks = n, .place = world_rank, .places = world_size,
+                                  .allgather = gather, .agree = agree, .ctx = &shadow};
     return peali_comm_create(&boot, net, &layout, comm);
 }
 

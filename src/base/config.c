@@ -179,7 +179,7 @@ static const struct variable {
      "What carries messages; auto is what a communicator was started over: mpi, or loop.", read_net},
     {"PEAL_SLICE", "auto", "auto, or bytes from 1 to 1024g, with k, m or g", "The size of a slice of a large message.", read_slice},
     {"PEAL_NODES", "auto", "auto, or the ranks of each node in rank order, as 4+4+3",
-     "Which ranks share a node; auto is by their hosts. For tests.", read_nodes},
+     "Which ranks (of MPI_COMM_WORLD) share a node; auto is by their hosts. For tests.", read_nodes},
     {"PEAL_TUNING", "auto", "auto, or a path below 1024 bytes; peal tune writes such files",
      "The table that choices are made by; auto is the built-in one.", read_tuning},
     {"PEAL_TIMEOUT", "auto", "auto, or seconds, decimals allowed, to 1000000000; 0 for none",

@@ -9,6 +9,8 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "comm/nodes.h"
+#include "comm/routes.h"
 #include "comm/select.h"
 #include "net/net_loop.h"
 #include "topo/machine.h"
@@ -23,6 +25,7 @@ enum {
 typedef struct hello {
     peali_place place;
     peali_host_card host;
+    uint64_t node[2]; /* the name of its node */
     uint64_t shown;  /* address of this rank's public memory, in its process */
     uint64_t config; /* hash of the variables that must be equal on all ranks */
     uint64_t card;   /* bytes of its transport's card */
@@ -146,64 +149,31 @@ static peal_status furnish(peal_comm *comm)
     return status == PEAL_OK ? peali_transport_open(&comm->layout, &comm->net) : status;
 }
 
-/* Nodes from a text: "4+4+3". */
-static peal_status nodes_given(peal_comm *comm, const char *text)
+/* The map of PEAL_NODES names this process's node, where there is one; else its host does. */
+static peal_status name_node(const peali_bootstrap *boot, const peal_comm *comm, hello *mine)
 {
-    int rank = 0;
-    for (const char *at = text; *at && rank < comm->nranks; comm->nnodes++) {
-        int size = 0;
-        while (*at >= '0' && *at <= '9' && size <= comm->nranks)
-            size = 10 * size + (*at++ - '0');
-        if (size == 0 || size > comm->nranks - rank || (*at && *at++ != '+'))
-            break;
-        for (int end = rank + size; rank < end; rank++)
-            comm->node[rank] = comm->nnodes;
-    }
-    if (rank == comm->nranks)
+    const char *map = comm->layout.nodes ? comm->layout.nodes : peali_config_get()->nodes;
+    int number = 0;
+    if (!map) {
+        memcpy(mine->node, mine->place.host, sizeof mine->node);
         return PEAL_OK;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "nodes %s (PEAL_NODES) are not the %d ranks of this "
-              "communicator; write sizes like 4+4+3 that add up to them", text, comm->nranks);
-    return PEAL_ERR_CONFIG;
+    }
+    peal_status status = peali_nodes_look_up(map, boot->place, boot->places, &number);
+    mine->node[0] = (uint64_t)number;
+    return status;
 }
 
-/* Nodes from the hosts, where those ascend along the ranks; else all ranks count as one node. */
-static void nodes_found(peal_comm *comm, const hello *all)
+static void find_nodes(peal_comm *comm, const hello *all)
 {
-    comm->nnodes = 1;
-    for (int r = 1; r < comm->nranks; r++) {
-        bool same = memcmp(all[r].place.host, all[r - 1].place.host, sizeof all[r].place.host) == 0;
-        for (int q = 0; !same && q < r - 1; q++)
-            if (memcmp(all[r].place.host, all[q].place.host, sizeof all[r].place.host) == 0) {
-                memset(comm->node, 0, (size_t)comm->nranks * sizeof *comm->node);
-                comm->nnodes = 1;
-                return;
-            }
-        comm->nnodes += !same;
-        comm->node[r] = comm->nnodes - 1;
-    }
-}
-
-static peal_status find_nodes(peal_comm *comm, const hello *all)
-{
-    const char *given = comm->layout.nodes ? comm->layout.nodes : peali_config_get()->nodes;
-    if (given) {
-        peal_status status = nodes_given(comm, given);
-        if (status != PEAL_OK)
-            return status;
-    } else {
-        nodes_found(comm, all);
-    }
-    for (int r = 0, size = 0; r < comm->nranks; r++) {
-        size = r > 0 && comm->node[r] == comm->node[r - 1] ? size + 1 : 1;
-        comm->largest_node = size > comm->largest_node ? size : comm->largest_node;
-    }
-    return PEAL_OK;
+    comm->nnodes = peali_nodes_count(all->node, sizeof all->node, sizeof *all, comm->nranks, comm->node);
+    const peal_problem problem = peali_comm_problem(comm, PEAL_ALLREDUCE, PEAL_SUM, 0);
+    comm->largest_node = peal_node_largest(&problem);
 }
 
 static bool near(const peal_comm *comm, const hello *all, int r)
 {
     const hello *mine = &all[comm->rank];
-    return r == comm->rank || (comm->node[r] == comm->node[comm->rank] && !comm->layout.apart &&
+    return r == comm->rank || (!comm->layout.apart && memcmp(all[r].node, mine->node, sizeof mine->node) == 0 &&
                                memcmp(all[r].place.host, mine->place.host, sizeof mine->place.host) == 0);
 }
 
@@ -262,10 +232,10 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
     peal_status status = agree(all, comm->nranks, comm->rank);
     if (status == PEAL_OK)
         status = peali_transport_meet(boot, comm->net, (size_t)longest);
-    if (status == PEAL_OK)
-        status = find_nodes(comm, all);
-    if (status == PEAL_OK)
+    if (status == PEAL_OK) {
+        find_nodes(comm, all);
         status = find_reach(boot, comm, all, setting);
+    }
     if (status == PEAL_OK)
         status = peali_select_begin(comm);
     if (status == PEAL_OK)
@@ -289,6 +259,8 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
     mine.config = config_hash(comm->net->name);
     mine.card = comm->net->card_bytes;
     peali_machine_place(&mine.place);
+    if (mine.status == PEAL_OK)
+        mine.status = name_node(boot, comm, &mine);
     peal_status status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
     if (status == PEAL_OK) {
         setting->crowded = peali_machine_crowded(&all->place, sizeof *all, boot->nranks, boot->rank);
@@ -327,8 +299,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     }
     peali_free(all);
     if (status == PEAL_OK) {
-        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "init rank %d of %d via %s, %d nodes, %d ranks within reach",
-                  comm->rank, comm->nranks, comm->net->name, comm->nnodes, comm->reach.nranks);
+        peali_routes_log(comm);
         *out = comm;
         return PEAL_OK;
     }
@@ -371,7 +342,9 @@ peal_status peali_comm_create_threads(peal_threads *threads, int rank, const pea
     if (peali_net_loop_create(threads, rank, &net) != PEAL_OK)
         net = NULL; /* peali_comm_create tells the other ranks */
     thread_boot ctx = {threads, rank};
-    peali_bootstrap boot = {rank, peali_threads_size(threads), true, gather_threads, agree_threads, &ctx};
+    int n = peali_threads_size(threads);
+    peali_bootstrap boot = {.rank = rank, .nranks = n, .threads = true, .place = rank, .places = n, .allgather = gather_threads,
+                            .agree = agree_threads, .ctx = &ctx};
     return peali_comm_create(&boot, net, layout, comm);
 }
 

@@ -120,6 +120,8 @@ peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
     if (all == PEAL_OK) {
         peali_bootstrap boot = {.rank = net->rank, .nranks = net->nranks, .threads = false, .allgather = allgather, .agree = agree,
                                 .ctx = &shadow};
+        PMPI_Comm_rank(MPI_COMM_WORLD, &boot.place);
+        PMPI_Comm_size(MPI_COMM_WORLD, &boot.places);
         return peali_comm_create(&boot, net, NULL, comm);
     }
     if (status == PEAL_OK)

@@ -8,6 +8,7 @@
 #ifndef PEALI_NET_H
 #define PEALI_NET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,12 @@ enum { PEALI_NET_TAG_BITS = 22 }; /* tags are below 2^22: Open MPI's UCX PML end
 struct peali_net {
     const char *name; /* "loop", "mpi", "ucx" */
     int rank, nranks;
+
+    /*
+     * Data of send and recv may lie in the memory of a device, too, and is taken from there as fast as from the host's. False: host
+     * memory alone, so what lies elsewhere has to be staged. It may differ between ranks.
+     */
+    bool device_memory;
 
     /* What all ranks must know of this one before its first message; lengths may differ. 0 bytes on all ranks: nothing. */
     const void *card;

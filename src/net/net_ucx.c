@@ -141,6 +141,26 @@ static void note_unflushed(struct ucx_net *u, int peer)
     u->links[peer].unflushed = true;
 }
 
+/* Peers that a process reaches alike share a line of the log. */
+static void log_route(struct ucx_net *u, int peer)
+{
+    char text[256];
+    if (peali_log_on(PEALI_LOG_INFO, PEALI_SUB_NET) && peali_ucx_hub_new_route(u->hub, u->links[peer].peer, text, sizeof(text)))
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_NET, u->net.rank, "lanes: %d -> %d and the like via ucx by %s", u->net.rank, peer,
+                  text[0] ? text : "what it does not say");
+}
+
+static ucs_status_t connect_to(struct ucx_net *u, int peer)
+{
+    peali_ucx_peer *p = u->links[peer].peer;
+    if (p->ep)
+        return UCS_OK;
+    ucs_status_t status = peali_ucx_hub_connect(u->hub, p);
+    if (status == UCS_OK)
+        log_route(u, peer);
+    return status;
+}
+
 static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
@@ -149,7 +169,7 @@ static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *
     *r = (struct request){.bytes = bytes, .tag = tag, .peer = peer};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = UCS_MEMORY_TYPE_HOST};
     lock(u);
-    ucs_status_t status = peali_ucx_hub_connect(u->hub, link->peer);
+    ucs_status_t status = connect_to(u, peer);
     if (status == UCS_OK) {
         uint64_t wire = wire_tag(link->id, net->rank, tag);
         enter(u, r, u->hub->ucp->ucp_tag_send_nbx(link->peer->ep, data, bytes, wire, &param));

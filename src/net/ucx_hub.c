@@ -4,6 +4,7 @@
  */
 #include "net/ucx_hub.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,9 +148,53 @@ peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const void *address, size
 /* Without UCX's error handling, which would take the shared-memory lanes away (FACTS): what fails shows as a deadline of Peal's. */
 ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer)
 {
-    if (peer->ep)
-        return UCS_OK;
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .address = (const ucp_address_t *)peer->address, .err_mode = UCP_ERR_HANDLING_MODE_NONE};
     return hub->ucp->ucp_ep_create(hub->worker, &params, &peer->ep);
+}
+
+/* What UCX prints of PEER's endpoint; NULL: nothing. The caller frees it. */
+static char *print_endpoint(const peali_ucx_hub *hub, const peali_ucx_peer *peer)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f)
+        return NULL;
+    hub->ucp->ucp_ep_print_info(peer->ep, f);
+    fclose(f);
+    return text;
+}
+
+/* From 1.15 on UCX tells a program what an endpoint goes by; for people it prints it in every version: "lane[0]: 3:tcp/lo.0". */
+static void find_transports(const char *print, char *text, size_t bytes)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (const char *lane = print; (lane = strstr(lane, "lane[")); lane++) {
+        char name[64];
+        if (sscanf(lane, "lane[%*d]: %*d:%63s", name) != 1)
+            continue;
+        char *path = strrchr(name, '.'); /* of a device: nearly always 0 */
+        if (path)
+            *path = '\0';
+        if (at < bytes && !strstr(text, name))
+            at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? " " : "", name);
+    }
+}
+
+bool peali_ucx_hub_new_route(peali_ucx_hub *hub, const peali_ucx_peer *peer, char *text, size_t bytes)
+{
+    char *print = print_endpoint(hub, peer);
+    if (!print)
+        return false;
+    find_transports(print, text, bytes);
+    free(print);
+    uint64_t hash = XXH3_64bits(text, strlen(text));
+    bool is_new = hub->nroutes < PEALI_UCX_ROUTES;
+    for (int i = 0; i < hub->nroutes; i++)
+        is_new &= hub->route[i] != hash;
+    if (is_new)
+        hub->route[hub->nroutes++] = hash;
+    return is_new;
 }

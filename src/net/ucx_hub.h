@@ -16,7 +16,12 @@
 
 #include "net/ucx_library.h"
 
-enum { PEALI_UCX_BUCKETS = 1024, PEALI_UCX_ID_BITS = 25, PEALI_UCX_FENCE = 0 /* id of active messages that say nothing */ };
+enum {
+    PEALI_UCX_BUCKETS = 1024,
+    PEALI_UCX_ROUTES = 16, /* that the log tells of */
+    PEALI_UCX_ID_BITS = 25,
+    PEALI_UCX_FENCE = 0, /* id of active messages that say nothing */
+};
 
 /* A worker somewhere, of this process or another, by its address. */
 typedef struct peali_ucx_peer {
@@ -37,6 +42,8 @@ typedef struct peali_ucx_hub {
     int nets;         /* that share it */
     uint32_t next_id; /* of a net */
     peali_ucx_peer *peers[PEALI_UCX_BUCKETS];
+    uint64_t route[PEALI_UCX_ROUTES]; /* hashes of those that were new */
+    int nroutes;
 } peali_ucx_hub;
 
 /* What UCX keeps beside each request: the chain of those under way in one net. */
@@ -59,7 +66,13 @@ void peali_ucx_hub_leave(peali_ucx_hub **hub, bool spoilt);
 /* The peer with that address, found or made; it lives as long as HUB. NULL: no memory. Threads: any. */
 peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const void *address, size_t bytes);
 
-/* Makes sure that PEER has an endpoint. HUB's lock is held. */
+/* Gives PEER, which has none, an endpoint. HUB's lock is held. */
 ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer);
+
+/*
+ * What UCX reaches PEER by, as "tcp/eth0 posix/memory", in TEXT; true the first time that HUB is asked about such a route. For the
+ * log; it takes a while. HUB's lock is held, and PEER connected.
+ */
+bool peali_ucx_hub_new_route(peali_ucx_hub *hub, const peali_ucx_peer *peer, char *text, size_t bytes);
 
 #endif

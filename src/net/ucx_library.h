@@ -20,6 +20,7 @@
     F(ucp_worker_progress)                                                                                                        \
     F(ucp_worker_set_am_recv_handler)                                                                                             \
     F(ucp_ep_create)                                                                                                              \
+    F(ucp_ep_print_info)                                                                                                          \
     F(ucp_am_send_nbx)                                                                                                            \
     F(ucp_tag_send_nbx)                                                                                                           \
     F(ucp_tag_recv_nbx)                                                                                                           \

@@ -2,7 +2,7 @@
 # Runs an MPI program with libraries in front of it, and compares the calls that it expects to be taken and passed on with
 # the table that Peal prints: run.sh NRANKS WAY LIBRARIES [VARIABLE=VALUE...] PROGRAM [ARGUMENT...]
 # LIBRARIES is a colon list, or - for none. WAY is ob1 or ucx (Open MPI's two transports), mpich, or none (no mpirun). TEST_RC: the
-# exit status that is right; TEST_WORDS: what must be said; TEST_MPIEXEC: that of MPICH.
+# exit status that is right; TEST_WORDS: what must be said; TEST_MPIEXEC: the MPI's own.
 set -u
 nranks=$1 way=$2 libraries=$3
 shift 3
@@ -22,7 +22,7 @@ case $way in
 none) ;;
 mpich) set -- "${TEST_MPIEXEC:-mpiexec.mpich}" -n "$nranks" "$@" ;;
 # shellcheck disable=SC2086
-*) set -- mpirun --allow-run-as-root --oversubscribe --mca pml "$way" $any_device -n "$nranks" "$@" ;;
+*) set -- "${TEST_MPIEXEC:-mpirun}" --allow-run-as-root --oversubscribe --mca pml "$way" $any_device -n "$nranks" "$@" ;;
 esac
 timeout -k 5 "${TEST_SECONDS:-60}" "$@" >"$dir/out" 2>&1
 rc=$?
