@@ -141,16 +141,15 @@ static struct mapping *find(const uint64_t pool[2])
     return p;
 }
 
-/* Maps what CARD says from FD: not for children, to whom it means nothing, nor for core files. False, with errno: refused. */
+/* Maps what CARD says from FD, not for children, to whom it means nothing. False, with errno: refused. */
 static bool map(struct mapping *p, const peali_host_card *card, int fd)
 {
-    p->base = peali_memfile_map(fd, card->bytes);
+    p->base = peali_memfile_map(fd, card->bytes, PROT_READ | PROT_WRITE);
     if (!p->base)
         return false;
     memcpy(p->pool, card->pool, sizeof p->pool);
     p->bytes = card->bytes;
     (void)madvise(p->base, p->bytes, MADV_DONTFORK); /* refused: it only takes longer to vanish */
-    (void)madvise(p->base, p->bytes, MADV_DONTDUMP);
     return true;
 }
 

@@ -50,13 +50,13 @@ void peali_memfile_close(peali_memfile *file)
 }
 
 /* The room is taken first, larger than needed, so that the file can be put where it is aligned. */
-void *peali_memfile_map(int fd, size_t bytes)
+void *peali_memfile_map(int fd, size_t bytes, int protection)
 {
     unsigned char *room = mmap(NULL, bytes + PEALI_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return NULL;
     size_t before = -(uintptr_t)room & (PEALI_HUGE - 1);
-    unsigned char *at = mmap(room + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+    unsigned char *at = mmap(room + before, bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
     if (at == MAP_FAILED) {
         int reason = errno;
         munmap(room, bytes + PEALI_HUGE);
@@ -66,5 +66,6 @@ void *peali_memfile_map(int fd, size_t bytes)
     if (before)
         munmap(room, before);
     munmap(at + bytes, PEALI_HUGE - before);
+    (void)madvise(at, bytes, MADV_DONTDUMP);
     return at;
 }

@@ -24,10 +24,10 @@ bool peali_memfile_ours(const peali_memfile *file);
 void peali_memfile_close(peali_memfile *file);
 
 /*
- * Maps the first BYTES of FD, shared, where huge pages can hold it; NULL, with errno, where that is refused. No memory is set
- * aside for it.
+ * Maps the first BYTES of FD, shared and with PROT_* PROTECTION, where huge pages can hold it; NULL, with errno, where that is
+ * refused. No memory is set aside for it, and it is not dumped.
  */
-void *peali_memfile_map(int fd, size_t bytes);
+void *peali_memfile_map(int fd, size_t bytes, int protection);
 
 enum { PEALI_HUGE = 2 << 20 }; /* bytes of a huge page: where pages of another size are used, alignment to it is harmless */
 

@@ -1,6 +1,7 @@
 /*
  * One sparse memfd, mapped shared; extents.h says which of its pages are taken. Freed pages are punched out of the file, because
- * dropping them from a shared mapping neither zeroes them nor gives them back.
+ * dropping them from a shared mapping neither zeroes them nor gives them back. A page costs memory when it is only read, and a core
+ * dump would read all; so what was never used is not dumped, and not accessible.
  *
  * fork. The user's blocks must be private to parent and child afterwards, as all memory is. So before each fork they are mapped
  * anew, privately, from the same pages of the file: nothing is copied, nothing that another thread writes meanwhile is lost, and
@@ -22,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -36,6 +38,9 @@
 /* More than a process has use for cost nothing but page tables; peers map all of it, and addresses end at 128 TiB. */
 #define BYTES_MOST ((size_t)128 << 30)
 #define BYTES_LEAST ((size_t)1 << 30)
+
+/* By so much at least the part grows that was ever used. */
+#define BYTES_AT_ONCE ((size_t)64 << 20)
 
 enum use {
     FREE,
@@ -56,6 +61,7 @@ static struct {
     peali_pool_view view;
     peali_extents extents;
     uint32_t retired; /* list of extents */
+    size_t used;      /* bytes from the start that are accessible, because they were used at some time */
     size_t bytes;         /* of the pool. Pair: acquire in owns(), release in try(): view.base is there */
     size_t shared;        /* the same, but 0 in a child. Pair: acquire in holds(), release in try(): likewise */
     uint16_t *private_in; /* pages of each 2 MiB that are not free and not shared any more */
@@ -113,6 +119,21 @@ static bool remap(unsigned char *at, size_t bytes, int sharing)
     off_t offset = at - pool.view.base;
     errno = EBADF;
     return peali_memfile_ours(&pool.file) && mmap(at, bytes, PROT_READ | PROT_WRITE, flags, pool.file.fd, offset) != MAP_FAILED;
+}
+
+/* Makes the pages before END accessible; false where that is refused. */
+static bool use_up_to(uint32_t end)
+{
+    size_t least = end * pool.page, bytes = (least + BYTES_AT_ONCE - 1) / BYTES_AT_ONCE * BYTES_AT_ONCE;
+    if (least <= pool.used)
+        return true;
+    if (bytes > pool.view.bytes)
+        bytes = pool.view.bytes;
+    if (mprotect(pool.view.base + pool.used, bytes - pool.used, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    (void)madvise(pool.view.base + pool.used, bytes - pool.used, MADV_DODUMP);
+    pool.used = bytes;
+    return true;
 }
 
 /* Frees the retired extents that no child sees any more. */
@@ -213,7 +234,7 @@ static bool make(size_t bytes)
     size_t counts = bytes / PEALI_HUGE * sizeof *pool.private_in;
     if (!peali_memfile_open(&pool.file, bytes))
         return false;
-    unsigned char *base = peali_memfile_map(pool.file.fd, bytes);
+    unsigned char *base = peali_memfile_map(pool.file.fd, bytes, PROT_NONE);
     pool.private_in = mmap(NULL, counts, PROT_READ | PROT_WRITE, flags, -1, 0);
     bool listed = base && pool.private_in != MAP_FAILED && peali_extents_open(&pool.extents, (uint32_t)(bytes / pool.page));
     if (listed && fcntl(pool.file.fd, F_ADD_SEALS, seals) == 0) {
@@ -234,6 +255,13 @@ static bool make(size_t bytes)
     return false;
 }
 
+/* When a process ends, valgrind looks for pointers in all that it can read, peers' pools too: that would make all of it real. */
+static bool watched(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+    return preload && strstr(preload, "/vgpreload_");
+}
+
 /* Makes the pool, smaller where the process may not have so much; called once. */
 static void try(void)
 {
@@ -241,12 +269,14 @@ static void try(void)
     pool.tried = true;
     pool.page = (size_t)sysconf(_SC_PAGESIZE);
     pool.retired = PEALI_EXTENTS_NONE;
-    if (getrandom(pool.view.id, id, 0) == (ssize_t)id && (errno = pthread_atfork(before_fork, after_fork, in_child)) == 0)
+    if (watched())
+        errno = EPERM;
+    else if (getrandom(pool.view.id, id, 0) == (ssize_t)id && (errno = pthread_atfork(before_fork, after_fork, in_child)) == 0)
         for (bytes = wanted(); bytes >= BYTES_LEAST && !make(bytes); bytes = bytes / 2 & ~(size_t)(PEALI_HUGE - 1))
             continue;
     if (bytes < BYTES_LEAST) {
-        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, -1, "no memory shared between processes: not even %zu bytes of it: %s; see "
-                  "ulimit -v, -f and -n", BYTES_LEAST, strerror(errno));
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, -1, "no memory shared between processes: %s; %s", strerror(errno),
+                  watched() ? "valgrind would touch all of it" : "see ulimit -v, -f and -n");
         return;
     }
     peali_store_release(&pool.bytes, bytes);
@@ -286,6 +316,10 @@ void *peali_pool_alloc(size_t bytes, peali_pool_use use)
         uint32_t align = bytes < PEALI_HUGE ? 1 : (uint32_t)(PEALI_HUGE / pool.page);
         release_retired();
         first = peali_extents_take(&pool.extents, pages, align, use == PEALI_POOL_USER ? USER : PEERS);
+        if (first != PEALI_EXTENTS_NONE && !use_up_to(first + pages)) {
+            peali_extents_give(&pool.extents, first);
+            first = PEALI_EXTENTS_NONE;
+        }
     }
     pthread_mutex_unlock(&pool.lock);
     if (first == PEALI_EXTENTS_NONE)
