@@ -140,7 +140,8 @@ static peal_status furnish(peal_comm *comm)
     comm->calls = peali_alloc((size_t)n + 1, sizeof *comm->calls);
     comm->node = peali_alloc((size_t)comm->nranks, sizeof *comm->node);
     comm->near = peali_alloc((size_t)comm->nranks, sizeof *comm->near);
-    if (!comm->calls || !comm->node || !comm->near)
+    comm->cards = peali_alloc((size_t)comm->nranks, sizeof *comm->cards);
+    if (!comm->calls || !comm->node || !comm->near || !comm->cards)
         return PEAL_ERR_MEMORY;
     comm->layout.apart |= !peali_config_get()->shm;
     peal_status status = peali_config_check();
@@ -180,14 +181,9 @@ static bool near(const peal_comm *comm, const hello *all, int r)
 /* Maps the pools of the ranks that are near. */
 static peal_status share(peal_comm *comm, const hello *all, peali_setting *setting)
 {
-    peali_host_card *cards = peali_alloc((size_t)comm->reach.nranks, sizeof *cards);
-    if (!cards)
-        return PEAL_ERR_MEMORY;
     for (int32_t x = 0; x < comm->reach.nranks; x++)
-        cards[x] = all[comm->near[x]].host;
-    peal_status status = peali_host_meet(comm->host, cards, sizeof *cards, comm->reach.nranks, setting->me, setting->shift);
-    peali_free(cards);
-    return status;
+        comm->cards[x] = all[comm->near[x]].host;
+    return peali_host_meet(comm->host, comm->cards, sizeof *comm->cards, comm->reach.nranks, setting->me, setting->shift);
 }
 
 static void alone(peal_comm *comm, peali_setting *setting)
@@ -361,6 +357,7 @@ void peal_comm_destroy(peal_comm **comm)
     peali_host_close(&c->host);
     peali_free(c->node);
     peali_free(c->near);
+    peali_free(c->cards);
     peali_free(c->calls);
     peali_free(c);
     *comm = NULL;

@@ -38,6 +38,7 @@ struct peal_comm {
     int largest_node;
     int32_t *near;   /* ranks within reach, this one among them, ascending */
     peali_reach reach;
+    peali_host_card *cards; /* of the ranks within reach, that they meet by */
     peali_host *host;  /* of the processes that share memory; NULL: none do */
     peali_lands lands;
     peali_net *net;

@@ -21,7 +21,7 @@ peal_status peali_select_begin(peal_comm *comm)
         peal_kind from = peali_comm_schedules((peal_kind)kind);
         peali_tuning_span any = peali_tuning_find(tuning, from, peal_comm_transport(comm), comm->nranks);
         peali_tuning_span direct = peali_tuning_find(tuning, from, "direct", comm->nranks);
-        bool has = direct.nrows > 0 && strcmp(direct.rows->transport, "direct") == 0;
+        bool has = direct.nrows > 0 && strcmp(direct.rows->transport, "direct") == 0 && direct.rows->given >= any.rows->given;
         comm->tuned[0][kind] = any;
         comm->tuned[1][kind] = has ? direct : any;
     }
@@ -60,8 +60,8 @@ static bool seen(const peal_comm *comm, peal_kind kind, const peali_job *job)
 
 /*
  * Readers fetch in place what they see; and what is small, or lies where they cannot see it, is pushed through the landing areas.
- * What was seen is, as a rule, seen again; where it is not, it is staged. Across nodes all ranks pull: one that pushes counts on its
- * peers elsewhere to post all receives of a slice at its begin, as it does itself.
+ * What was seen is, as a rule, seen again; where it is not, it is staged. Across nodes all ranks pull: one that pushes counts on
+ * its peers elsewhere to post all receives of a slice at its begin, as it does itself.
  */
 static peali_mode mode(const peal_comm *comm, peal_kind kind, size_t bytes, const peali_job *job)
 {

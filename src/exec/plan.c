@@ -288,6 +288,8 @@ peal_status peali_plan_make(const peali_program *program, const peali_job *job, 
     plan->reduce = peali_reduce_find(job->type, job->op);
     plan->divide = job->op == PEAL_AVG ? peali_divide_find(job->type) : NULL;
     plan->most_operands = most_operands(program);
+    for (int32_t i = 0; i < program->ninstrs; i++)
+        plan->nmessages += program->instrs[i].kind == PEALI_I_SEND || program->instrs[i].kind == PEALI_I_RECV;
     find_extents(plan);
     plan->closed = program->mode == PEALI_PUSH;
     for (int32_t x = 0; x < program->nreach; x++)

@@ -54,7 +54,7 @@ typedef struct peali_plan {
     bool closed;           /* push: this rank's end waits for the begin of all within reach */
     int32_t most_operands; /* of any instruction */
     int32_t *first_req;    /* blockwise: of each instruction; else NULL: instruction i has request i */
-    int32_t nreqs;
+    int32_t nmessages, nreqs;
     int32_t *lead;         /* per instruction: its number among those that carry the call's signature, -1: it does not */
     int32_t nleads;
     struct peali_small *small; /* small.c; NULL: the general loop runs it */

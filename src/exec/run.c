@@ -63,6 +63,11 @@ static peal_status mismatch(peali_runner *r)
     return PEAL_ERR_MISMATCH;
 }
 
+peal_status peali_run_look_around(peali_runner *r)
+{
+    return dissenter(r) < 0 ? PEAL_OK : mismatch(r);
+}
+
 /* The stamp of another slice is overwritten in time, that of the same slice in another call never. */
 peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g)
 {
@@ -112,6 +117,38 @@ static void learn(peali_runner *r, const peali_cursor *c)
     least = least > (int64_t)r->base ? least : (int64_t)r->base;
     if (r->plan->closed && least > r->sure)
         r->sure = least;
+}
+
+/* Pull: the first whose flag is not up. */
+static int32_t flagless(const peali_runner *r, const peali_cursor *c, const peali_instr *i)
+{
+    const peali_await *a = r->plan->program->awaits + i->awaits;
+    for (int32_t k = 0; k < i->nawaits; k++)
+        if (peali_load_relaxed(&r->shown[a[k].rank]->flags[a[k].flag].value) < peali_run_slice(r, c) + 1)
+            return a[k].rank;
+    return -1;
+}
+
+/* Push: the first that has not filled its slot; before a slice, the first that has not left an older one. */
+static int32_t late(const peali_runner *r, const peali_cursor *c, const peali_instr *i)
+{
+    const peali_program *p = r->plan->program;
+    const peali_loc *locs = p->locs + i->locs;
+    uint64_t g = peali_run_slice(r, c), stamp = peali_run_stamp(r, g) | PEALI_RUN_SEEN;
+    for (int k = 0; k < i->nsrc; k++)
+        if (locs[k].buf < 0 && (peali_load_relaxed(&peali_run_landing(r, c, locs[k])->value) | PEALI_RUN_SEEN) != stamp)
+            return p->land_home[p->land_start[locs[k].rank] - 1 - locs[k].buf];
+    for (int32_t x = 0; x < r->nreach && i->kind == PEALI_I_ENTER; x++)
+        if (x != r->me && (int64_t)peali_load_relaxed(&r->shown[x]->left.value) < (int64_t)g + 1 - r->lands.areas)
+            return x;
+    return -1;
+}
+
+int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c)
+{
+    const peali_instr *i = &r->plan->program->instrs[c->pc];
+    int32_t x = r->plan->program->mode == PEALI_PULL ? flagless(r, c, i) : late(r, c, i);
+    return x < 0 ? -1 : r->ranks[x];
 }
 
 int32_t peali_run_oldest(const peali_runner *r)

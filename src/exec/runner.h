@@ -119,6 +119,12 @@ peal_status peali_run_message(peali_runner *r, peali_cursor *c, const peali_inst
 peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no);
 void peali_run_cancel(peali_runner *r);
 
+/* Looks at what ranks within reach called. PEAL_OK, or PEAL_ERR_MISMATCH where a call of this number differs. */
+peal_status peali_run_look_around(peali_runner *r);
+
+/* The rank within reach that C waits for, or -1. */
+int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c);
+
 /* Looks at the signatures that have come, but that no instruction waits for yet. PEAL_OK or an error. */
 peal_status peali_run_look_ahead(peali_runner *r);
 

@@ -37,11 +37,7 @@ struct peali_small {
 
 static bool fits(const peali_runner *r, const peali_plan *plan)
 {
-    const peali_program *p = plan->program;
-    bool quiet = true;
-    for (int32_t i = 0; i < p->ninstrs; i++)
-        quiet &= p->instrs[i].kind != PEALI_I_SEND && p->instrs[i].kind != PEALI_I_RECV;
-    return p->mode == PEALI_PUSH && plan->job.slices == 1 && quiet && r->lands.areas > 0;
+    return plan->program->mode == PEALI_PUSH && plan->job.slices == 1 && plan->nmessages == 0 && r->lands.areas > 0;
 }
 
 static operand resolve(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc)

@@ -47,6 +47,16 @@ typedef struct room {
     int32_t nlocs, nwaits, nawaits;
 } room;
 
+/* Those of the ranks behind this one first: ranks that store to all at once then begin at different ones. */
+static void put_destinations(room *to, const peali_rec *r)
+{
+    const peali_loc *dst = r->locs + r->i.nsrc;
+    for (int turn = 0; turn < 2; turn++)
+        for (int32_t k = 0; k < r->i.ndst; k++)
+            if ((dst[k].rank < r->rank) == turn)
+                to->locs[to->nlocs++] = dst[k];
+}
+
 static void put(room *to, const peali_rec *r)
 {
     peali_instr i = r->i;
@@ -54,8 +64,9 @@ static void put(room *to, const peali_rec *r)
     i.waits = to->nwaits;
     i.awaits = to->nawaits;
     to->instrs[r->no] = i;
-    for (int32_t k = 0; k < i.nsrc + i.ndst; k++)
+    for (int32_t k = 0; k < i.nsrc; k++)
         to->locs[to->nlocs++] = r->locs[k];
+    put_destinations(to, r);
     for (int32_t k = 0; k < i.nwaits; k++)
         to->waits[to->nwaits++] = r->waits[k]->no;
     for (int32_t k = 0; k < i.nawaits; k++)
