@@ -1,7 +1,10 @@
 /*
- * The levels that are found for ranks bound here and there on recorded machines: 1 socket, 2 sockets, 8 NUMA domains, uneven. Each
- * machine is one of a child process, for a process reads its machine once. The argument is the folder of recorded machines.
+ * The levels that are found for ranks bound here and there on recorded machines: 1 socket, 2 sockets, 8 NUMA domains, uneven; and
+ * what communicators make of them. Each machine is that of a child process, for a process reads its machine once. The argument is
+ * the folder of recorded machines.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +15,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include <peal/peal.h>
 
 #include "topo/machine.h"
 
@@ -138,6 +143,119 @@ static void memory_node(void **state)
        (const bound[]){{"0 1 2 3", "numa", "numa", "0011"}, {0}});
 }
 
+/* Rank r of a communicator of threads, bound to one core. */
+typedef struct thread_rank {
+    pthread_t id;
+    peal_threads *threads;
+    int rank, nranks, core, nodes, wrong;
+} thread_rank;
+
+static int sum_wrong(peal_comm *comm, const thread_rank *t, size_t count)
+{
+    double in[20000], out[20000];
+    int wrong = 0;
+    for (size_t i = 0; i < count; i++)
+        in[i] = 1e5 * t->rank + (double)i;
+    wrong |= peal_allreduce(in, out, count, PEAL_DOUBLE, PEAL_SUM, comm, NULL) != PEAL_OK;
+    for (size_t i = 0; i < count; i++)
+        wrong |= out[i] != 1e5 * (t->nranks * (t->nranks - 1) / 2) + t->nranks * (double)i;
+    return wrong;
+}
+
+/* By Peal's own choice and in levels, small (pushed) and larger (pulled). */
+static int sums_wrong(peal_comm *comm, const thread_rank *t)
+{
+    static const char *const algos[] = {NULL, "hierarchical", "hierarchical_tree"};
+    int wrong = 0;
+    for (int a = 0; a < 3; a++) {
+        wrong |= peal_comm_force(comm, PEAL_ALLREDUCE, algos[a]) != PEAL_OK;
+        wrong |= sum_wrong(comm, t, 3) | sum_wrong(comm, t, 20000);
+    }
+    return wrong;
+}
+
+static void *run_rank(void *arg)
+{
+    thread_rank *t = arg;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(t->core, &set);
+    peal_comm *comm = NULL;
+    t->wrong = sched_setaffinity(0, sizeof set, &set) != 0;
+    t->wrong |= peal_comm_create_threads(t->threads, t->rank, &comm) != PEAL_OK;
+    if (!comm)
+        return NULL;
+    t->nodes = peal_comm_nodes(comm);
+    t->wrong |= sums_wrong(comm, t);
+    peal_comm_destroy(&comm);
+    return NULL;
+}
+
+/* The nodes that ranks bound to CORES find, the same on each; 0: something went wrong. */
+static int nodes_of(const int *cores, int n)
+{
+    thread_rank ranks[8];
+    peal_threads *threads = NULL;
+    if (peal_threads_create(n, &threads) != PEAL_OK)
+        return 0;
+    for (int r = 0; r < n; r++) {
+        ranks[r] = (thread_rank){.threads = threads, .rank = r, .nranks = n, .core = cores[r]};
+        if (pthread_create(&ranks[r].id, NULL, run_rank, &ranks[r]) != 0)
+            abort();
+    }
+    int nodes = -1;
+    for (int r = 0; r < n; r++) {
+        pthread_join(ranks[r].id, NULL);
+        nodes = ranks[r].wrong || (r > 0 && ranks[r].nodes != nodes) ? 0 : ranks[r].nodes;
+    }
+    peal_threads_destroy(&threads);
+    return nodes;
+}
+
+/* Ranks on two cores, in sockets of one core each, under VARIABLE. */
+static void communicate(const char *variable, const char *value, const int *cores, int n, int nodes)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("HWLOC_SYNTHETIC", "pack:1024 core:1 pu:1", 1);
+        setenv(variable, value, 1);
+        _exit(nodes_of(cores, n));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), nodes);
+}
+
+static void communicators(void **state)
+{
+    cpu_set_t set;
+    int a = 0, b;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    while (!CPU_ISSET(a, &set))
+        a++;
+    for (b = a + 1; b < CPU_SETSIZE && !CPU_ISSET(b, &set); b++)
+        ;
+    if (b == CPU_SETSIZE) {
+        print_message("one core: ranks cannot be bound to two\n");
+        skip();
+    }
+    const int halves[] = {a, a, b, b, b}, turns[] = {a, b, a, b};
+#ifdef PEALI_HAVE_HWLOC
+    communicate("PEAL_LEVEL", "auto", halves, 5, 2);
+    communicate("PEAL_LEVEL", "l2", halves, 5, 1);
+    communicate("PEAL_LEVEL", "core", halves, 5, 2);
+#else
+    communicate("PEAL_LEVEL", "auto", halves, 5, 1);
+#endif
+    communicate("PEAL_LEVEL", "none", halves, 5, 1);
+    communicate("PEAL_LEVEL", "auto", turns, 4, 1);
+    communicate("PEAL_LEVEL", "auto", halves, 3, 1);
+    communicate("PEAL_NODES", "5", halves, 5, 1);
+    communicate("PEAL_SHM", "off", halves, 5, 1);
+}
+
 /* Names are pairs of words, with something else behind each. */
 static void expect(const char *names, int groups, const char *numbers)
 {
@@ -172,6 +290,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_socket),    cmocka_unit_test(two_sockets), cmocka_unit_test(eight_domains),
         cmocka_unit_test(uneven),        cmocka_unit_test(memory_node), cmocka_unit_test(numbers),
+        cmocka_unit_test(communicators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
