@@ -280,7 +280,9 @@ static void numbers(void **state)
     expect("aabbb", 2, "00111");
     expect("bba", 2, "001"); /* a communicator in the opposite order */
     expect("cab", 3, "012");
+    expect("ca", 2, "01"); /* a rank of each of two */
     expect("abab", 1, "0000");
+    expect("abca", 1, "0000");
     expect("aabba", 1, "00000");
 }
 

@@ -165,7 +165,7 @@ static peal_status name_node(const peali_bootstrap *boot, const peal_comm *comm,
 
 static void find_nodes(peal_comm *comm, const hello *all)
 {
-    comm->nnodes = peali_nodes_count(all->node, sizeof all->node, sizeof *all, comm->nranks, comm->node);
+    comm->nnodes = peali_groups_number(all->node, sizeof all->node, sizeof *all, comm->nranks, comm->node);
     const peal_problem problem = peali_comm_problem(comm, PEAL_ALLREDUCE, PEAL_SUM, 0);
     comm->largest_node = peal_node_largest(&problem);
 }
