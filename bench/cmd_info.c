@@ -18,6 +18,11 @@ static void print_machine(void)
 {
     char text[512];
     printf("\nmachine: %s\n", peali_machine_describe(text, sizeof text));
+    printf("levels:");
+    for (int level = 0; level < PEALI_LEVELS; level++)
+        if (peali_machine_objects(level))
+            printf(" %s %d", peali_level_name(level), peali_machine_objects(level));
+    printf("%s\n", peali_machine_objects(PEALI_CORE) ? "" : " not known");
 }
 
 static void print_algos(void)

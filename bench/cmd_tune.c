@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/config.h"
 #include "commands.h"
 #include "tune.h"
 
@@ -125,7 +124,7 @@ static void enter_algo(peali_race *race, const peal_algo *algo, size_t bytes)
 static void enter_all(const sweep *s, peali_race *race, peal_kind kind, size_t bytes)
 {
     peal_problem problem = {.kind = kind, .nranks = s->team->nranks, .nnodes = 1};
-    bool levels = s->team->spread || peali_config_get()->nodes;
+    bool levels = peal_comm_nodes(s->team->comm) > 1;
     for (int i = 0; peali_algos[i]; i++)
         if (peali_algo_fits(peali_algos[i], &problem) && (levels || !has_levels(peali_algos[i]->name)))
             enter_algo(race, peali_algos[i], bytes);

@@ -9,7 +9,6 @@
 typedef struct peali_team peali_team;
 struct peali_team {
     int rank, nranks;
-    bool spread;           /* over several hosts */
     const char *library;   /* the MPI's version in its own words, NULL: none */
     const char *peer;      /* whose collectives `own` calls: "openmpi", "mpich", "intel"; NULL: none */
     peal_comm *comm;

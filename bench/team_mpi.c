@@ -77,17 +77,6 @@ static bool own(peal_kind kind, const void *in, void *out, size_t count, peal_ty
     }
 }
 
-static bool spread(void)
-{
-    MPI_Comm host;
-    int here, all;
-    PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-    PMPI_Comm_size(host, &here);
-    PMPI_Comm_size(MPI_COMM_WORLD, &all);
-    PMPI_Comm_free(&host);
-    return here < all;
-}
-
 static const char *peer(const char *library)
 {
     static const char *const known[][2] = {{"Open MPI", "openmpi"}, {"Intel", "intel"}, {"MPICH", "mpich"}};
@@ -127,7 +116,7 @@ static bool alone(int nranks, const char *version)
 
 static int run(int (*body)(peali_team *team, void *arg), void *arg)
 {
-    peali_team team = {.library = library(), .spread = spread(), .barrier = barrier, .max = max,
+    peali_team team = {.library = library(), .barrier = barrier, .max = max,
                        .own = own, .pair = pair, .quit = quit};
     team.peer = peer(team.library);
     PMPI_Comm_rank(MPI_COMM_WORLD, &team.rank);

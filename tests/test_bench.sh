@@ -131,4 +131,5 @@ done
 
 "$peal" info > out 2> err || die "info"
 grep -q PEAL_ALGO out || die "info has no variables"
+grep -q '^levels: .*\(core [0-9]\|not known\)' out || die "info has no levels"
 "$peal" help > out 2> err || die "help"

@@ -256,6 +256,12 @@ PEAL_PUBLIC const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, 
 PEAL_PUBLIC const char *peal_comm_transport(const peal_comm *comm);
 
 /*
+ * Into how many nodes COMM's ranks are divided for algorithms in levels: hosts; on a single host the sockets, NUMA nodes or caches
+ * (PEAL_LEVEL) that ranks are bound to; or as PEAL_NODES has it. Threads: any.
+ */
+PEAL_PUBLIC int peal_comm_nodes(const peal_comm *comm);
+
+/*
  * Makes COMM take ALGO for every following call of KIND; NULL returns the choice to Peal.
  *
  * Returns:    PEAL_OK; PEAL_ERR_INVALID no algorithm of that name, or it does not fit this communicator. The log lists those that

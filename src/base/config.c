@@ -84,6 +84,15 @@ static bool read_nodes(const char *text, peali_config *c)
     return (list || strcmp(text, "auto") == 0) && keep(text, "auto", nodes, sizeof(nodes), &c->nodes);
 }
 
+static bool read_level_inside(const char *text, peali_config *c)
+{
+    static const char *const names[] = {"none", "socket", "numa", "l3", "l2", "core", "auto", NULL};
+    int i = find(text, strlen(text), names);
+    if (i >= 0)
+        c->level = names[i + 1] ? names[i] : NULL; /* the last one is auto */
+    return i >= 0;
+}
+
 static bool read_tuning(const char *text, peali_config *c)
 {
     return keep(text, "auto", tuning, sizeof(tuning), &c->tuning);
@@ -180,6 +189,9 @@ static const struct variable {
     {"PEAL_SLICE", "auto", "auto, or bytes from 1 to 1024g, with k, m or g", "The size of a slice of a large message.", read_slice},
     {"PEAL_NODES", "auto", "auto, or the ranks of each node in rank order, as 4+4+3",
      "Which ranks (of MPI_COMM_WORLD) share a node; auto is by their hosts. For tests.", read_nodes},
+    {"PEAL_LEVEL", "auto", "auto, none, socket, numa, l3, l2 or core",
+     "What nodes are on a single host, where ranks are bound; auto is the first of socket, numa and l3 that divides them.",
+     read_level_inside},
     {"PEAL_TUNING", "auto", "auto, or a path below 1024 bytes; peal tune writes such files",
      "The table that choices are made by; auto is the built-in one.", read_tuning},
     {"PEAL_TIMEOUT", "auto", "auto, or seconds, decimals allowed, to 1000000000; 0 for none",

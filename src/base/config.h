@@ -18,6 +18,7 @@ typedef struct peali_config {
     const char *algo;       /* PEAL_ALGO, NULL: Peal chooses */
     const char *net;        /* PEAL_NET, NULL: what the communicator was started over */
     const char *nodes;      /* PEAL_NODES, NULL: the hosts */
+    const char *level;      /* PEAL_LEVEL, NULL: Peal chooses */
     const char *tuning;     /* PEAL_TUNING, NULL: the built-in table */
     int64_t slice_bytes;    /* PEAL_SLICE, 0: Peal chooses */
     int64_t timeout_ns;     /* PEAL_TIMEOUT, 0: none, -1: as the caller is used to */

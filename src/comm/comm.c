@@ -41,7 +41,7 @@ static uint64_t config_hash(const char *transport)
 {
     const peali_config *c = peali_config_get();
     const peali_tuning *tuning = peali_tuning_get();
-    uint64_t h = text_hash(c->nodes, text_hash(transport, text_hash(c->algo, 0)));
+    uint64_t h = text_hash(c->level, text_hash(c->nodes, text_hash(transport, text_hash(c->algo, 0))));
     h = XXH3_64bits_withSeed(&c->slice_bytes, sizeof c->slice_bytes, h) ^ c->shm;
     return tuning ? h ^ peali_tuning_hash(tuning) : h;
 }
@@ -58,8 +58,8 @@ static peal_status agree(const hello *all, int n, int rank)
     for (int r = 0; r < n; r++)
         if (all[r].config != all[rank].config) {
             peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
-                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES, PEAL_SHM or the table of PEAL_TUNING "
-                      "differs on rank %d; set them alike", r);
+                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES, PEAL_LEVEL, PEAL_SHM or the table of "
+                      "PEAL_TUNING differs on rank %d; set them alike", r);
             return PEAL_ERR_CONFIG;
         }
     return PEAL_OK;
@@ -166,7 +166,7 @@ static peal_status name_node(const peali_bootstrap *boot, const peal_comm *comm,
 
 static void find_nodes(peal_comm *comm, const hello *all)
 {
-    comm->nnodes = peali_nodes_count(all->node, sizeof all->node, sizeof *all, comm->nranks, comm->node);
+    comm->nnodes = peali_groups_number(all->node, sizeof all->node, sizeof *all, comm->nranks, comm->node);
     const peal_problem problem = peali_comm_problem(comm, PEAL_ALLREDUCE, PEAL_SUM, 0);
     comm->largest_node = peal_node_largest(&problem);
 }
@@ -220,6 +220,37 @@ static peal_status find_reach(const peali_bootstrap *boot, peal_comm *comm, cons
     return shared == PEAL_ERR_MEMORY ? shared : PEAL_OK;
 }
 
+/* Ranks that all may run on the same cores are not bound to different places. */
+static bool bound(const peal_comm *comm, const hello *all)
+{
+    for (int r = 1; r < comm->nranks; r++)
+        if (memcmp(all[r].place.cores, all[0].place.cores, sizeof all[0].place.cores) != 0)
+            return true;
+    return false;
+}
+
+/*
+ * Levels inside the host: where all ranks are within reach, and no map says otherwise. Each tells the others where it is, because
+ * what they would find out about it themselves might differ. All ranks come here.
+ */
+static peal_status find_levels(const peali_bootstrap *boot, peal_comm *comm, const hello *all)
+{
+    const peali_config *c = peali_config_get();
+    bool off = comm->layout.nodes || c->nodes || (c->level && strcmp(c->level, "none") == 0);
+    if (off || comm->nranks < 4 || comm->reach.nranks < comm->nranks || !bound(comm, all))
+        return PEAL_OK;
+    peali_seat mine, *seats = peali_alloc((size_t)comm->nranks, sizeof *seats);
+    peali_machine_seat(&all[comm->rank].place, &mine);
+    peal_status status = boot->agree(boot->ctx, seats ? PEAL_OK : PEAL_ERR_MEMORY);
+    if (status == PEAL_OK)
+        status = boot->allgather(boot->ctx, &mine, seats, sizeof mine);
+    int level = status == PEAL_OK ? peali_groups_find(seats, comm->nranks, c->level, comm->node) : -1;
+    comm->level = level < 0 ? NULL : peali_level_name(level);
+    comm->nnodes = comm->node[comm->nranks - 1] + 1;
+    peali_free(seats);
+    return status;
+}
+
 static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
 {
     uint64_t longest = 0;
@@ -232,6 +263,8 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
         find_nodes(comm, all);
         status = find_reach(boot, comm, all, setting);
     }
+    if (status == PEAL_OK)
+        status = find_levels(boot, comm, all);
     if (status == PEAL_OK)
         status = peali_select_begin(comm);
     if (status == PEAL_OK)
@@ -376,6 +409,11 @@ int peal_comm_rank(const peal_comm *comm)
 int peal_comm_size(const peal_comm *comm)
 {
     return comm->nranks;
+}
+
+int peal_comm_nodes(const peal_comm *comm)
+{
+    return comm->nnodes;
 }
 
 const char *peal_comm_transport(const peal_comm *comm)

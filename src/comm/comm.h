@@ -15,7 +15,7 @@
 typedef struct peali_layout {
     const char *net;    /* "mpi", "ucx" or "loop"; NULL: as PEAL_NET has it */
     const struct peali_fault *fault; /* what the transport does wrong, for tests; NULL: nothing */
-    const char *nodes;  /* "4+4+3": node sizes in rank order; NULL: the hosts */
+    const char *nodes;  /* "4+4+3": node sizes in rank order; NULL: the hosts, or a level of a single one */
     bool apart;         /* messages only, also between ranks that could share memory */
     bool push;          /* ranks within reach meet in landing areas in every call, as GPUs do; else in small ones */
     bool pull;          /* never in landing areas */

@@ -34,8 +34,9 @@ struct peal_comm {
     int rank, nranks;
     peali_layout layout;
     int nnodes;
-    int *node;       /* of each rank */
-    int largest_node;
+    int *node;         /* of each rank */
+    int largest_node;  /* of hosts, whatever LEVEL */
+    const char *level; /* inside the one host, whose objects are the nodes; NULL: hosts are, or what PEAL_NODES names */
     int32_t *near;   /* ranks within reach, this one among them, ascending */
     peali_reach reach;
     peali_host_card *cards; /* of the ranks within reach, that they meet by */

@@ -1,9 +1,6 @@
 /* A node is known by its name, not by ranks, which are others in each communicator. */
 #include "comm/nodes.h"
 
-#include <stdbool.h>
-#include <string.h>
-
 #include "base/log.h"
 
 /* The digits at *AT, which moves behind them; more than MOST only tells that it is more. */
@@ -40,22 +37,4 @@ peal_status peali_nodes_look_up(const char *map, int place, int places, int *num
         return wrong(map, place, places);
     *number = found;
     return PEAL_OK;
-}
-
-int peali_nodes_count(const void *names, size_t bytes, size_t stride, int n, int *node)
-{
-    const char *name = names;
-    int nodes = 1;
-    node[0] = 0;
-    for (int r = 1; r < n; r++) {
-        bool same = memcmp(name + (size_t)r * stride, name + (size_t)(r - 1) * stride, bytes) == 0;
-        for (int q = 0; !same && q < r - 1; q++)
-            if (memcmp(name + (size_t)r * stride, name + (size_t)q * stride, bytes) == 0) {
-                memset(node, 0, (size_t)n * sizeof *node);
-                return 1;
-            }
-        nodes += !same;
-        node[r] = nodes - 1;
-    }
-    return nodes;
 }

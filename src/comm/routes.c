@@ -69,8 +69,8 @@ void peali_routes_log(const peal_comm *comm)
     if (!peali_log_on(PEALI_LOG_INFO, PEALI_SUB_INIT))
         return;
     gethostname(host, sizeof host - 1);
-    peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "init rank %d of %d host %s device cpu node %d of %d", comm->rank,
-              comm->nranks, host, comm->node[comm->rank], comm->nnodes);
+    peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "init rank %d of %d host %s device cpu node %d of %d%s%s", comm->rank,
+              comm->nranks, host, comm->node[comm->rank], comm->nnodes, comm->level ? " by " : "", comm->level ? comm->level : "");
     for (int way = 0; way < WAYS; way++)
         log_way(comm, (enum way)way);
 }

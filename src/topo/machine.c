@@ -1,7 +1,11 @@
-/* The machine, from the kernel (host identity, cores) and, for people, from hwloc. */
+/*
+ * The machine, from the kernel (host identity, cores) and from hwloc (its shape). Of the shape all is kept, also what this process
+ * may not use: then ranks in different control groups number the objects alike.
+ */
 #include "topo/machine.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +15,8 @@
 #include <xxhash.h>
 
 #ifdef PEALI_HAVE_HWLOC
+#include <pthread.h>
+
 #include <hwloc.h>
 #endif
 
@@ -88,21 +94,69 @@ static void processor(char *model, size_t bytes)
 }
 
 #ifdef PEALI_HAVE_HWLOC
-static void shape(char *buf, size_t bytes)
+static const hwloc_obj_type_t types[PEALI_LEVELS] = {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_NUMANODE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE,
+                                                     HWLOC_OBJ_CORE};
+
+/* Written once, by read_once, and kept until the process ends. NULL: hwloc failed. */
+static hwloc_topology_t machine;
+
+static void read_once(void)
 {
     hwloc_topology_t t;
-    buf[0] = '\0';
     if (hwloc_topology_init(&t) != 0)
         return;
-    if (hwloc_topology_load(t) == 0) {
-        int numa = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_NUMANODE), packages = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE);
-        hwloc_obj_t l3 = hwloc_get_obj_by_type(t, HWLOC_OBJ_L3CACHE, 0);
-        unsigned long long cache = l3 ? (unsigned long long)l3->attr->cache.size >> 20 : 0;
-        snprintf(buf, bytes, ", packages %d, numa nodes %d, l3 %llu MiB", packages, numa, cache);
+    if (hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 && hwloc_topology_load(t) == 0)
+        machine = t;
+    else
+        hwloc_topology_destroy(t);
+}
+
+static hwloc_topology_t topology(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_once);
+    return machine;
+}
+
+int peali_machine_objects(int level)
+{
+    int n = topology() ? hwloc_get_nbobjs_by_type(topology(), types[level]) : 0;
+    return n > 0 ? n : 0;
+}
+
+void peali_machine_seat(const peali_place *place, peali_seat *seat)
+{
+    hwloc_topology_t t = topology();
+    hwloc_bitmap_t cores = hwloc_bitmap_alloc();
+    for (int c = 0; cores && c < PEALI_MACHINE_CORES; c++)
+        if (place->cores[c / 64] >> c % 64 & 1)
+            hwloc_bitmap_set(cores, (unsigned)c);
+    bool known = t && cores && !hwloc_bitmap_iszero(cores);
+    for (int level = 0; level < PEALI_LEVELS; level++) {
+        hwloc_obj_t in = known ? hwloc_get_next_obj_covering_cpuset_by_type(t, cores, types[level], NULL) : NULL;
+        seat->in[level] = in && hwloc_bitmap_isincluded(cores, in->cpuset) ? (int32_t)in->logical_index : -1;
     }
-    hwloc_topology_destroy(t);
+    hwloc_bitmap_free(cores);
+}
+
+static void shape(char *buf, size_t bytes)
+{
+    hwloc_obj_t l3 = topology() ? hwloc_get_obj_by_type(topology(), HWLOC_OBJ_L3CACHE, 0) : NULL;
+    unsigned long long cache = l3 ? (unsigned long long)l3->attr->cache.size >> 20 : 0;
+    snprintf(buf, bytes, ", packages %d, numa nodes %d, l3 %llu MiB", peali_machine_objects(PEALI_SOCKET),
+             peali_machine_objects(PEALI_NUMA), cache);
 }
 #else
+int peali_machine_objects(int level)
+{
+    return 0;
+}
+
+void peali_machine_seat(const peali_place *place, peali_seat *seat)
+{
+    memset(seat, -1, sizeof *seat);
+}
+
 static void shape(char *buf, size_t bytes)
 {
     snprintf(buf, bytes, ", no hwloc");

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "topo/groups.h"
+
 enum { PEALI_MACHINE_CORES = 1024 }; /* more cores than that are not told apart */
 
 /* What a rank tells the others about where it runs; plain data, exchanged as bytes. */
@@ -20,6 +22,15 @@ void peali_machine_place(peali_place *place);
 
 /* True where more of N ranks run on the host of rank ME than it has cores for them. Places lie STRIDE bytes apart. */
 int peali_machine_crowded(const peali_place *places, size_t stride, int n, int me);
+
+/*
+ * Where PLACE, of this host, is among the objects of each level: -1 where its cores lie in more than one, and at all levels
+ * without hwloc. The first call in a process takes tens of milliseconds. Threads: any.
+ */
+void peali_machine_seat(const peali_place *place, peali_seat *seat);
+
+/* How many objects of LEVEL this host has; 0: unknown. Threads: any. */
+int peali_machine_objects(int level);
 
 /* One line for people: processor, cores, packages, NUMA nodes, last-level cache, memory. Returns BUF. */
 const char *peali_machine_describe(char *buf, size_t bytes);
