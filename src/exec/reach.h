@@ -14,7 +14,7 @@ enum {
     PEALI_REACH_FLAGS = 256, /* lines a rank: ring needs 126 on 64 ranks (LOWERING); programs with more use messages */
     PEALI_REACH_SLOTS = 512, /* lines a rank and landing area */
     PEALI_REACH_LINE = 64,
-    PEALI_REACH_CALL = 3, /* words of a signature */
+    PEALI_REACH_CALL = 4, /* words of a signature */
 };
 
 /* A flag, and room for what is read together with it: the data of a small message, or a front. */
