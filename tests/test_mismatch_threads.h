@@ -1,7 +1,7 @@
 /* test_mismatch.c with threads as ranks: by messages, within reach, and both at once, and with short waits. */
 #include <pthread.h>
 
-enum { SAMPLE = 5, MOST_SECONDS = 2, PARLEY_MS = 150 };
+enum { SAMPLE = 23, MOST_SECONDS = 2, PARLEY_MS = 150 };
 
 static peali_layout layout;
 
@@ -100,6 +100,12 @@ static void test_within_reach(void **state)
     sizes((peali_layout){0}, "within reach");
 }
 
+static void test_pull(void **state)
+{
+    layout = (peali_layout){.pull = true};
+    assert_int_equal(play_all(4, "by pull"), 0);
+}
+
 static void test_nodes(void **state)
 {
     layout = (peali_layout){.nodes = "2+2"};
@@ -109,5 +115,6 @@ static void test_nodes(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_messages),
     cmocka_unit_test(test_within_reach),
+    cmocka_unit_test(test_pull),
     cmocka_unit_test(test_nodes),
 };
