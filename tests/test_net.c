@@ -476,6 +476,29 @@ static void wrong_length(struct rank *me)
     }
 }
 
+/* Where a shorter message will do: messages of each length up to the receive's, then one that is longer. */
+static void some(struct rank *me)
+{
+    enum { MOST = 24 };
+    static const char *const longer[] = {" rank 1:", "from rank 0", "tag 9", "its receive 24", NULL};
+    unsigned char data[MOST + 8], in[MOST];
+    peali_net_req req;
+    fill(data, sizeof(data), 1);
+    for (size_t bytes = 0; bytes <= MOST + 8; bytes += 8) {
+        peal_status right = bytes > MOST ? PEAL_ERR_NET : PEAL_OK;
+        if (me->rank == 0) {
+            send_to(me, 1, 9, data, bytes, &req);
+            peal_status status = end_of(me, me->net, &req);
+            EXPECT(me, status == PEAL_OK || status == right);
+        } else if (me->rank == 1) {
+            EXPECT(me, me->net->recv_some(me->net, 0, 9, in, MOST, &req) == PEAL_OK);
+            EXPECT(me, end_of(me, me->net, &req) == right);
+            EXPECT(me, right != PEAL_OK || memcmp(in, data, bytes) == 0);
+        }
+    }
+    EXPECT(me, me->rank != 1 || logged(longer));
+}
+
 struct test {
     const char *name;
     play *body;
@@ -493,6 +516,7 @@ static struct test tests[] = {
     {"flush", flush, 1},
     {"delivered without its sender", delivered, 2},
     {"wrong length", wrong_length, 2},
+    {"some length", some, 2},
     {"cancelled", cancelled, 2},
 };
 enum { TESTS = sizeof(tests) / sizeof(tests[0]) };

@@ -26,6 +26,7 @@ typedef struct metronome {
         int lane, far, receives, arrived;
     } reqs[MOST_REQS];
     const int *node;
+    const peali_program *program;
     int turns[PEAL_LANES + 1][2];
 } metronome;
 
@@ -45,14 +46,37 @@ static peal_status beat_send(peali_net *net, int peer, uint32_t tag, const void 
     return m->under->send(m->under, peer, tag, data, bytes, &place(m, req)->below);
 }
 
+/* That of a call's first message from PEER, which takes the turn of a lane though it has a tag of its own. */
+static int first_lane(const metronome *m, int peer)
+{
+    int lane = PEAL_LANES;
+    for (int32_t i = 0; i < m->program->ninstrs; i++) {
+        const peali_instr *at = &m->program->instrs[i];
+        if (at->kind == PEALI_I_RECV && at->peer == peer && at->lane < lane)
+            lane = at->lane;
+    }
+    return lane;
+}
+
+static struct pending *take(metronome *m, int peer, uint32_t tag, peali_net_req *req)
+{
+    struct pending *p = place(m, req);
+    p->lane = tag >> 16 < PEAL_LANES ? (int)(tag >> 16) : first_lane(m, peer);
+    p->far = m->node && m->node[peer] != m->node[m->net.rank];
+    p->receives = 1;
+    return p;
+}
+
 static peal_status beat_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
 {
     metronome *m = (metronome *)net;
-    struct pending *p = place(m, req);
-    p->lane = (int)(tag >> 16);
-    p->far = m->node && m->node[peer] != m->node[net->rank];
-    p->receives = 1;
-    return m->under->recv(m->under, peer, tag, data, bytes, &p->below);
+    return m->under->recv(m->under, peer, tag, data, bytes, &take(m, peer, tag, req)->below);
+}
+
+static peal_status beat_recv_some(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    metronome *m = (metronome *)net;
+    return m->under->recv_some(m->under, peer, tag, data, bytes, &take(m, peer, tag, req)->below);
 }
 
 static peal_status beat_test(peali_net *net, peali_net_req *req)
@@ -67,6 +91,16 @@ static peal_status beat_test(peali_net *net, peali_net_req *req)
     *turns -= p->receives;
     p->req = NULL;
     return PEAL_OK;
+}
+
+static void beat_cancel(peali_net *net, peali_net_req *req)
+{
+    metronome *m = (metronome *)net;
+    struct pending *p = m->reqs;
+    while (p->req != req)
+        p++;
+    m->under->cancel(m->under, &p->below);
+    p->req = NULL;
 }
 
 /* A new step: what has arrived by now may be taken in. */
@@ -104,13 +138,16 @@ static void set_up(stage *s, peal_threads *threads, const peal_problem *problem,
     s->net->net = (peali_net){.name = "metronome", .rank = s->rank, .nranks = problem->nranks};
     s->net->net.send = beat_send;
     s->net->net.recv = beat_recv;
+    s->net->net.recv_some = beat_recv_some;
     s->net->node = problem->node;
     s->net->net.test = beat_test;
+    s->net->net.cancel = beat_cancel;
     s->net->net.progress = s->net->net.flush = beat_idle;
     s->shown = peali_public_create(1, &(peali_lands){0, 0}, false);
     peali_setting setting = {.net = &s->net->net, .parley_ns = 100000000000, .nreach = 1, .ranks = &s->rank, .shown = &s->shown};
     assert_int_equal(peali_runner_create(&setting, &s->runner), PEAL_OK);
     assert_int_equal(peali_lower(job->algo, problem, &(peali_reach){1, &s->rank, PEALI_PULL}, s->rank, &s->program), PEAL_OK);
+    s->net->program = s->program;
     assert_int_equal(peali_plan_make(s->program, job, &s->plan), PEAL_OK);
     assert_int_equal(peali_runner_fit(s->runner, s->plan), PEAL_OK);
     s->buf = calloc(job->count, sizeof *s->buf);

@@ -169,8 +169,11 @@ static peal_status begin(peal_comm *comm, const call *c, peal_request **request)
     if (comm->request.comm)
         return refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
     peal_status status = check(comm, c);
+    const peali_job empty = {.kind = c->kind, .type = c->type, .op = c->op, .root = c->root};
     if (status == PEAL_OK && c->count > 0)
         status = start(comm, c);
+    else if (status == PEAL_OK)
+        peali_run_nothing(comm->runner, &empty, comm->sequence);
     if (status == PEAL_OK)
         *request = peali_request_begin(comm, c->count > 0);
     comm->sequence++;

@@ -1,11 +1,13 @@
 /*
- * What an instruction does to messages. The first one between two ranks in a call leads: it carries the call's signature, before a
- * receiver trusts what it got.
+ * What an instruction does to messages. Each rank that sends to another in a call sends its signature first, the lead, on a channel
+ * of its own; nothing else is received from there before. A call that does not end looks for leads where it expects none, too:
+ * their senders may have called something else, and have left.
  */
 #include "exec/runner.h"
 
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 
 enum { SLICE_BITS = 16 }; /* of the tag; with 6 bits of lane this is PEALI_NET_TAG_BITS */
@@ -13,7 +15,7 @@ enum { SLICE_BITS = 16 }; /* of the tag; with 6 bits of lane this is PEALI_NET_T
 typedef struct mail {
     int32_t peer;
     uint32_t tag;
-    bool sends;
+    bool sends, some; /* some: a shorter message will do */
     void *at;
     size_t bytes;
     peali_net_req *req;
@@ -26,103 +28,180 @@ static peal_status post(peali_runner *r, const mail *m)
                   m->bytes, m->sends ? "to" : "from", (int)m->peer, m->tag);
     if (m->sends)
         return r->net->send(r->net, m->peer, m->tag, m->at, m->bytes, m->req);
-    return r->net->recv(r->net, m->peer, m->tag, m->at, m->bytes, m->req);
+    return (m->some ? r->net->recv_some : r->net->recv)(r->net, m->peer, m->tag, m->at, m->bytes, m->req);
 }
 
-/* A small message is one with its signature; a large one follows it. */
-static peal_status post_lead(peali_runner *r, mail *m, int32_t lead)
+/* By the number of the call alone, so that leads meet whatever the two ranks called and chose. The last tag is the parley's. */
+static uint32_t lead_tag(const peali_runner *r)
 {
-    unsigned char *bounce = r->bounce + (size_t)lead * PEALI_RUN_BOUNCE;
-    mail signature = *m;
-    memcpy(bounce, &r->signature, sizeof r->signature);
-    signature.at = bounce;
-    signature.bytes = sizeof r->signature;
-    if (m->bytes <= PEALI_RUN_EAGER) {
-        if (m->sends && m->bytes > 0)
-            memcpy(bounce + sizeof r->signature, m->at, m->bytes);
-        signature.bytes += m->bytes;
-        return post(r, &signature);
+    return (uint32_t)PEAL_LANES << SLICE_BITS | (uint32_t)(r->signature.sequence % ((1u << SLICE_BITS) - 1));
+}
+
+static unsigned char *bounce_of(const peali_runner *r, int32_t lead)
+{
+    return r->bounce + (size_t)lead * PEALI_RUN_BOUNCE;
+}
+
+static const peali_instr *instr_of(const peali_runner *r, int32_t no)
+{
+    return &r->plan->program->instrs[no];
+}
+
+/* Does the data of instruction NO travel with the lead? */
+static bool rides(const peali_runner *r, const peali_cursor *c, int32_t no)
+{
+    return c->slice == 0 && r->plan->opens[no] && r->leads[r->plan->lead[no]].lane == instr_of(r, no)->lane;
+}
+
+static peal_status post_lead(peali_runner *r, int32_t lead, mail *m)
+{
+    m->tag = lead_tag(r);
+    m->some = true;
+    m->at = bounce_of(r, lead);
+    m->req = &r->leads[lead].req;
+    peal_status status = post(r, m);
+    if (status == PEAL_OK)
+        r->leads[lead].state = PEALI_LEAD_POSTED;
+    return status;
+}
+
+/* Before a rank's first message to another, or with it. On the way the magic says which lane's data it has. */
+static peal_status send_lead(peali_runner *r, const peali_cursor *c, int32_t no)
+{
+    const peali_instr *i = instr_of(r, no);
+    int32_t lead = r->plan->lead[no];
+    mail m = {.peer = i->peer, .sends = true, .bytes = sizeof r->signature};
+    peali_signature head = r->signature;
+    r->leads[lead].lane = i->lane;
+    if (rides(r, c, no)) {
+        size_t bytes = peali_run_length(r, c, i, 0);
+        if (bytes > 0)
+            memcpy(bounce_of(r, lead) + m.bytes, peali_run_address(r, c, i, r->plan->program->locs[i->locs], 0), bytes);
+        m.bytes += bytes;
+    } else {
+        r->leads[lead].lane = PEAL_LANES;
     }
-    signature.req = &r->lead_reqs[lead];
-    peal_status status = post(r, &signature);
-    r->lead_over[lead] = status != PEAL_OK;
-    return status == PEAL_OK ? post(r, m) : status;
+    head.magic = (uint8_t)(PEALI_SIGNATURE_LANE + r->leads[lead].lane);
+    memcpy(bounce_of(r, lead), &head, sizeof head);
+    return post_lead(r, lead, &m);
 }
 
-static int32_t lead_of(const peali_runner *r, const peali_cursor *c, int32_t no)
+/* Whatever comes has room. */
+static peal_status recv_lead(peali_runner *r, int32_t lead)
 {
-    return c->slice == 0 ? r->plan->lead[no] : -1;
+    mail m = {.peer = instr_of(r, r->plan->first[lead])->peer, .bytes = PEALI_RUN_BOUNCE};
+    return post_lead(r, lead, &m);
 }
 
-peal_status peali_run_message(peali_runner *r, peali_cursor *c, const peali_instr *i)
+static peal_status post_units(peali_runner *r, peali_cursor *c, int32_t no)
 {
+    const peali_instr *i = instr_of(r, no);
     uint32_t slice = (uint32_t)peali_run_slice(r, c) & ((1u << SLICE_BITS) - 1);
     mail m = {.peer = i->peer, .tag = (uint32_t)i->lane << SLICE_BITS | slice, .sends = i->kind == PEALI_I_SEND};
-    peali_loc loc = r->plan->program->locs[i->locs];
-    int32_t req = peali_run_first_req(r->plan, c->pc), units = peali_plan_units(r->plan, i), lead = lead_of(r, c, c->pc);
+    int32_t req = peali_run_first_req(r->plan, no), units = peali_plan_units(r->plan, i);
     peal_status status = PEAL_OK;
-    for (int32_t u = 0; u < units && status == PEAL_OK; u++) {
-        m.at = peali_run_address(r, c, i, loc, u);
+    for (int32_t u = rides(r, c, no); u < units && status == PEAL_OK; u++) {
+        m.at = peali_run_address(r, c, i, r->plan->program->locs[i->locs], u);
         m.bytes = peali_run_length(r, c, i, u);
         m.req = &c->reqs[req + u];
-        status = u == 0 && lead >= 0 ? post_lead(r, &m, lead) : post(r, &m);
+        status = post(r, &m);
         c->over[req + u] = status != PEAL_OK;
     }
     return status;
 }
 
-static peal_status test(peali_runner *r, bool *over, peali_net_req *req)
+/* Right: the rank at its other end has called the same as this one. */
+static bool right(const peali_runner *r, int32_t lead)
 {
-    if (*over)
-        return PEAL_OK;
-    peal_status status = r->net->test(r->net, req);
-    *over = status != PEAL_IN_PROGRESS;
+    return r->leads[lead].state >= PEALI_LEAD_OVER;
+}
+
+/*
+ * Receives wait until the lead was right: a longer message than the receive is an error at best, and over Open MPI it spoils
+ * what lies behind.
+ */
+peal_status peali_run_message(peali_runner *r, peali_cursor *c, const peali_instr *i)
+{
+    int32_t lead = r->plan->lead[c->pc];
+    bool first = r->leads[lead].state == PEALI_LEAD_TO_COME;
+    peal_status status = PEAL_OK;
+    if (first)
+        status = i->kind == PEALI_I_SEND ? send_lead(r, c, c->pc) : recv_lead(r, lead);
+    if (status != PEAL_OK || (i->kind == PEALI_I_RECV && !right(r, lead)))
+        return status;
+    return post_units(r, c, c->pc);
+}
+
+/* Those of LEAD that were waiting for it. */
+static peal_status post_waiting(peali_runner *r, int32_t lead)
+{
+    peal_status status = PEAL_OK;
+    for (int32_t w = 0; w < r->plan->job.window; w++)
+        for (int32_t no = 0; no < r->cursors[w].pc && status == PEAL_OK; no++)
+            if (r->plan->lead[no] == lead)
+                status = post_units(r, &r->cursors[w], no);
     return status;
 }
 
-/* A received signature is held against this rank's own; then the data that came with it goes where it belongs. */
-static peal_status open_lead(peali_runner *r, const peali_cursor *c, int32_t no, int32_t lead)
+/* Holds a signature that rank PEER sent against this rank's own. */
+static peal_status compare(peali_runner *r, int32_t peer, const unsigned char *lead, uint8_t *lane)
 {
-    const peali_instr *i = &r->plan->program->instrs[no];
-    const unsigned char *bounce = r->bounce + (size_t)lead * PEALI_RUN_BOUNCE;
-    peali_signature theirs;
-    memcpy(&theirs, bounce, sizeof theirs);
-    r->lead_seen[lead] = true;
-    if (!peali_signature_equal(&theirs, &r->signature)) {
-        r->theirs = theirs;
-        r->dissenter = i->peer;
-        return PEAL_ERR_MISMATCH;
-    }
+    memcpy(&r->theirs, lead, sizeof r->theirs);
+    *lane = (uint8_t)(r->theirs.magic - PEALI_SIGNATURE_LANE);
+    r->theirs.magic = PEALI_SIGNATURE_MAGIC;
+    if (peali_signature_equal(&r->theirs, &r->signature))
+        return PEAL_OK;
+    r->dissenter = peer;
+    return PEAL_ERR_MISMATCH;
+}
+
+/* PEAL_OK once a lead is over, and right if it was received. */
+static peal_status lead_over(peali_runner *r, int32_t lead)
+{
+    peali_lead *l = &r->leads[lead];
+    const peali_instr *i = instr_of(r, r->plan->first[lead]);
+    if (l->state != PEALI_LEAD_POSTED)
+        return l->state == PEALI_LEAD_TO_COME ? PEAL_IN_PROGRESS : PEAL_OK;
+    peal_status status = r->net->test(r->net, &l->req);
+    if (status == PEAL_IN_PROGRESS)
+        return status;
+    l->state = PEALI_LEAD_OVER;
+    if (status != PEAL_OK || i->kind == PEALI_I_SEND)
+        return status;
+    status = compare(r, i->peer, bounce_of(r, lead), &l->lane);
+    return status == PEAL_OK ? post_waiting(r, lead) : status;
+}
+
+/* The data that came with a lead goes where it belongs, once. */
+static void take(peali_runner *r, const peali_cursor *c, int32_t no)
+{
+    const peali_instr *i = instr_of(r, no);
+    int32_t lead = r->plan->lead[no];
+    if (i->kind == PEALI_I_SEND || r->leads[lead].state == PEALI_LEAD_TAKEN || !rides(r, c, no))
+        return;
     size_t bytes = peali_run_length(r, c, i, 0);
-    if (bytes > 0 && bytes <= PEALI_RUN_EAGER)
-        memcpy(peali_run_address(r, c, i, r->plan->program->locs[i->locs], 0), bounce + sizeof theirs, bytes);
-    return PEAL_OK;
+    r->leads[lead].state = PEALI_LEAD_TAKEN;
+    if (bytes > 0)
+        memcpy(peali_run_address(r, c, i, r->plan->program->locs[i->locs], 0), bounce_of(r, lead) + sizeof r->signature, bytes);
 }
 
 peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no)
 {
-    const peali_instr *i = &r->plan->program->instrs[no];
-    int32_t req = peali_run_first_req(r->plan, no), units = peali_plan_units(r->plan, i), lead = lead_of(r, c, no);
-    peal_status status = lead < 0 ? PEAL_OK : test(r, &r->lead_over[lead], &r->lead_reqs[lead]);
+    int32_t req = peali_run_first_req(r->plan, no), units = peali_plan_units(r->plan, instr_of(r, no));
+    peal_status status = lead_over(r, r->plan->lead[no]);
     for (int32_t u = req; u < req + units && status == PEAL_OK; u++)
-        status = test(r, &c->over[u], &c->reqs[u]);
-    if (status == PEAL_OK && lead >= 0 && i->kind == PEALI_I_RECV && !r->lead_seen[lead])
-        status = open_lead(r, c, no, lead);
+        if (!c->over[u]) {
+            status = r->net->test(r->net, &c->reqs[u]);
+            c->over[u] = status != PEAL_IN_PROGRESS;
+        }
+    if (status == PEAL_OK)
+        take(r, c, no);
     return status;
 }
 
-peal_status peali_run_look_ahead(peali_runner *r)
+bool peali_run_pending(const peali_runner *r, const peali_cursor *c, int32_t no)
 {
-    const peali_program *p = r->plan->program;
-    peali_cursor *c = &r->cursors[0];
-    peal_status status = PEAL_OK;
-    for (int32_t no = 0; no < p->ninstrs && c->slice == 0 && status >= 0; no++) {
-        int32_t lead = r->plan->lead[no];
-        bool posted = lead >= 0 && (!c->over[peali_run_first_req(r->plan, no)] || !r->lead_over[lead]);
-        if (posted && p->instrs[no].kind == PEALI_I_RECV)
-            status = peali_run_over(r, c, no);
-    }
-    return status < 0 ? status : PEAL_OK;
+    return !c->over[peali_run_first_req(r->plan, no)] || !right(r, r->plan->lead[no]);
 }
 
 void peali_run_cancel(peali_runner *r)
@@ -132,6 +211,62 @@ void peali_run_cancel(peali_runner *r)
             if (!r->cursors[w].over[q])
                 r->net->cancel(r->net, &r->cursors[w].reqs[q]);
     for (int32_t lead = 0; lead < r->plan->nleads; lead++)
-        if (!r->lead_over[lead])
-            r->net->cancel(r->net, &r->lead_reqs[lead]);
+        if (r->leads[lead].state == PEALI_LEAD_POSTED)
+            r->net->cancel(r->net, &r->leads[lead].req);
+}
+
+static bool received(const peali_runner *r, int32_t lead)
+{
+    return instr_of(r, r->plan->first[lead])->kind == PEALI_I_RECV;
+}
+
+static void listen(peali_runner *r)
+{
+    if (!r->strays)
+        r->strays = peali_alloc((size_t)r->net->nranks, sizeof *r->strays);
+    if (!r->strays)
+        return; /* without memory this rank hears what it expects */
+    r->astray = true;
+    for (int rank = 0; rank < r->net->nranks; rank++)
+        r->strays[rank].expected = rank == r->net->rank;
+    for (int32_t lead = 0; lead < r->plan->nleads; lead++)
+        if (received(r, lead))
+            r->strays[instr_of(r, r->plan->first[lead])->peer].expected = true;
+    for (int rank = 0; rank < r->net->nranks; rank++) {
+        peali_stray *s = &r->strays[rank];
+        mail m = {rank, lead_tag(r), false, true, s->at, sizeof s->at, &s->req};
+        s->posted = !s->expected && post(r, &m) == PEAL_OK;
+    }
+}
+
+static peal_status hear_stray(peali_runner *r, int rank)
+{
+    peali_stray *s = &r->strays[rank];
+    peal_status status = s->posted ? r->net->test(r->net, &s->req) : PEAL_IN_PROGRESS;
+    if (status == PEAL_IN_PROGRESS)
+        return status;
+    uint8_t lane;
+    s->posted = false;
+    return status == PEAL_OK ? compare(r, rank, s->at, &lane) : status;
+}
+
+peal_status peali_run_overhear(peali_runner *r)
+{
+    peal_status status = PEAL_OK;
+    if (!r->astray)
+        listen(r);
+    for (int32_t lead = 0; lead < r->plan->nleads && status >= 0; lead++)
+        if (received(r, lead))
+            status = r->leads[lead].state == PEALI_LEAD_TO_COME ? recv_lead(r, lead) : lead_over(r, lead);
+    for (int rank = 0; r->astray && rank < r->net->nranks && status >= 0; rank++)
+        status = hear_stray(r, rank);
+    return status < 0 ? status : PEAL_IN_PROGRESS;
+}
+
+void peali_run_deafen(peali_runner *r)
+{
+    for (int rank = 0; r->astray && rank < r->net->nranks; rank++)
+        if (r->strays[rank].posted)
+            r->net->cancel(r->net, &r->strays[rank].req);
+    r->astray = false;
 }

@@ -1,4 +1,4 @@
-/* One small message each way per pair of ranks and word; the word of an earlier call, left over from a slow one, is passed over. */
+/* One small message each way per pair of ranks and word. What a word tells is found when it is heard, and kept: it is said once. */
 #include "exec/parley.h"
 
 #include <stdio.h>
@@ -6,18 +6,29 @@
 
 #include "base/arena.h"
 
-enum { TAG = (1 << PEALI_NET_TAG_BITS) - 1 }; /* of the lane behind the last (PEAL_LANES) */
+enum {
+    TAG = (1 << PEALI_NET_TAG_BITS) - 1, /* the last one of the lane behind the last (PEAL_LANES) */
+    PAST = 8, /* calls of a word: a rank that only sends may be some ahead of those that receive */
+};
+
+typedef struct word {
+    uint64_t now; /* number of the last call */
+    peali_signature past[PAST]; /* by their numbers modulo PAST; magic 0: none */
+    peali_quarrel quarrel;
+} word;
 
 typedef struct line {
-    peali_word sent, heard, last; /* last: the newest that was heard; magic 0: none yet */
+    word sent, heard;
     peali_net_req send, recv;
-    bool sending, listening;
+    bool sending, listening, spoke;
+    uint64_t now; /* where it spoke: in its last word */
 } line;
 
 struct peali_parley {
     peali_net *net;
-    peali_word word;
+    word mine;
     bool open;
+    peali_quarrel found; /* by what others said */
     line *lines; /* per rank */
 };
 
@@ -27,6 +38,7 @@ peal_status peali_parley_create(peali_net *net, peali_parley **out)
     if (!p)
         return PEAL_ERR_MEMORY;
     p->net = net;
+    p->found.one_rank = p->mine.quarrel.one_rank = -1;
     *out = p;
     return PEAL_OK;
 }
@@ -54,71 +66,83 @@ static void tell(peali_parley *p, int rank)
     if (l->sending && p->net->test(p->net, &l->send) == PEAL_IN_PROGRESS)
         return;
     l->sending = false;
-    if (memcmp(&l->sent, &p->word, sizeof l->sent) == 0)
+    if (memcmp(&l->sent, &p->mine, sizeof l->sent) == 0)
         return;
-    l->sent = p->word;
+    l->sent = p->mine;
     l->sending = p->net->send(p->net, rank, TAG, &l->sent, sizeof l->sent, &l->send) == PEAL_OK;
 }
 
-static void listen(peali_parley *p, int rank)
+void peali_parley_listen(peali_parley *p, int rank)
 {
     line *l = &p->lines[rank];
     if (!l->listening)
         l->listening = p->net->recv(p->net, rank, TAG, &l->heard, sizeof l->heard, &l->recv) == PEAL_OK;
 }
 
-void peali_parley_open(peali_parley *p, const peali_word *word)
+void peali_parley_note(peali_parley *p, const peali_signature *call)
 {
-    if (p->open && memcmp(&p->word, word, sizeof *word) == 0)
-        return;
+    p->mine.now = call->sequence;
+    p->mine.past[call->sequence % PAST] = *call;
+}
+
+peal_status peali_parley_furnish(peali_parley *p)
+{
     if (!p->lines)
         p->lines = peali_alloc((size_t)p->net->nranks, sizeof *p->lines);
-    if (!p->lines)
+    return p->lines ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
+void peali_parley_open(peali_parley *p, const peali_quarrel *quarrel)
+{
+    if (peali_parley_furnish(p) != PEAL_OK)
         return; /* without memory there is no word, and the deadline ends the call */
     p->open = true;
-    p->word = *word;
+    p->mine.quarrel = *quarrel;
     for (int r = 0; r < p->net->nranks; r++)
         if (r != p->net->rank) {
             tell(p, r);
-            listen(p, r);
+            peali_parley_listen(p, r);
         }
+}
+
+/* The first call that both remember and that differs. */
+static void hold_against(peali_parley *p, int rank, const word *theirs)
+{
+    for (int k = 0; k < PAST; k++) {
+        const peali_signature *mine = &p->mine.past[k], *other = &theirs->past[k];
+        if (!mine->magic || !other->magic || mine->sequence != other->sequence || peali_signature_alike(mine, other))
+            continue;
+        if (p->found.one_rank < 0 || mine->sequence < p->found.one.sequence)
+            p->found = (peali_quarrel){*mine, *other, p->net->rank, rank};
+    }
 }
 
 static void hear(peali_parley *p, int rank)
 {
     line *l = &p->lines[rank];
-    if (!l->listening)
-        return;
-    peal_status status = p->net->test(p->net, &l->recv);
+    peal_status status = l->listening ? p->net->test(p->net, &l->recv) : PEAL_IN_PROGRESS;
     if (status == PEAL_IN_PROGRESS)
         return;
     l->listening = false;
-    if (status != PEAL_OK || l->heard.mine.magic != PEALI_SIGNATURE_MAGIC)
+    if (status != PEAL_OK)
         return;
-    l->last = l->heard;
-    listen(p, rank);
+    l->spoke = true;
+    l->now = l->heard.now;
+    hold_against(p, rank, &l->heard);
+    if (p->found.one_rank < 0)
+        p->found = l->heard.quarrel;
+    peali_parley_listen(p, rank);
 }
 
-bool peali_parley_quarrel(peali_parley *p, peali_word *word)
+bool peali_parley_heard(peali_parley *p, peali_quarrel *quarrel)
 {
-    const peali_signature *mine = &p->word.mine;
-    for (int r = 0; p->open && r < p->net->nranks; r++) {
-        if (r == p->net->rank)
-            continue;
-        hear(p, r);
-        const peali_word *last = &p->lines[r].last;
-        if (!last->mine.magic || last->mine.sequence != mine->sequence)
-            continue;
-        if (last->one_rank >= 0) {
-            *word = *last;
-            return true;
-        }
-        if (!peali_signature_equal(&last->mine, mine)) {
-            *word = (peali_word){*mine, *mine, last->mine, p->net->rank, r};
-            return true;
-        }
-    }
-    return false;
+    for (int r = 0; p->lines && r < p->net->nranks; r++)
+        if (r != p->net->rank)
+            hear(p, r);
+    if (p->found.one_rank < 0)
+        return false;
+    *quarrel = p->found;
+    return true;
 }
 
 bool peali_parley_told(peali_parley *p)
@@ -143,8 +167,8 @@ int peali_parley_absent(const peali_parley *p, char *text, size_t bytes, bool *s
         const line *l = &p->lines[r];
         if (r == p->net->rank)
             continue;
-        if (l->last.mine.magic && l->last.mine.sequence >= p->word.mine.sequence) {
-            *speaker &= r > p->net->rank;
+        if (l->spoke && l->now >= p->mine.now) {
+            *speaker &= l->now > p->mine.now || r > p->net->rank;
             continue;
         }
         if (absent++ < 16 && at < bytes)

@@ -1,6 +1,7 @@
 /*
- * When a call does not end in good time, or ended badly, its ranks tell each other what they called. A parley sends this rank's
- * signature to every rank on a channel of its own, and listens for theirs; it never touches the messages of calls.
+ * When a call does not end in good time, or ended badly, its ranks tell each other what they called, and what they called before. A
+ * parley sends this rank's word to every rank on a channel of its own, and listens for theirs; it never touches the messages of
+ * calls.
  */
 #ifndef PEALI_PARLEY_H
 #define PEALI_PARLEY_H
@@ -14,28 +15,31 @@ typedef struct peali_parley peali_parley;
 PEAL_MUST_CHECK peal_status peali_parley_create(peali_net *net, peali_parley **out);
 void peali_parley_destroy(peali_parley **parley);
 
-/* A rank's word: what it called, and the two calls over which it failed, if it did. */
-typedef struct peali_word {
-    peali_signature mine;
-    peali_signature one, other;     /* of ranks ONE_RANK and OTHER_RANK; they differ */
-    int32_t one_rank, other_rank;   /* -1: no quarrel */
-} peali_word;
+/* Two calls that differ, of ranks ONE_RANK and OTHER_RANK. */
+typedef struct peali_quarrel {
+    peali_signature one, other;
+    int32_t one_rank, other_rank; /* -1: no quarrel */
+} peali_quarrel;
 
-/* Sends WORD to all ranks, and listens from here on. The same word a second time does nothing. */
-void peali_parley_open(peali_parley *parley, const peali_word *word);
+/* Takes note of a call of this rank. The last few are part of its word, and are held against what other ranks say. */
+void peali_parley_note(peali_parley *parley, const peali_signature *call);
 
-/*
- * True where a rank's word contradicts this one's, or tells of a quarrel in the same call; *WORD then names it. Drives the
- * messages.
- */
-bool peali_parley_quarrel(peali_parley *parley, peali_word *word);
+/* Sends this rank's word, with QUARREL in it, to all ranks, and listens from here on. The same word twice is sent once. */
+void peali_parley_open(peali_parley *parley, const peali_quarrel *quarrel);
+
+/* Listens to RANK from here on. Furnish makes the memory for it: PEAL_OK or PEAL_ERR_MEMORY. */
+PEAL_MUST_CHECK peal_status peali_parley_furnish(peali_parley *parley);
+void peali_parley_listen(peali_parley *parley, int rank);
+
+/* True where a rank tells of a quarrel, or what it called contradicts what this one did: *QUARREL. Drives the messages. */
+bool peali_parley_heard(peali_parley *parley, peali_quarrel *quarrel);
 
 /* True where this rank's last word reached all ranks. */
 bool peali_parley_told(peali_parley *parley);
 
 /*
- * Lists in TEXT the ranks that have not said a word in this call or a later one; their number. Where some did, the lowest rank that
- * did is to speak for all: *SPEAKER.
+ * Lists in TEXT the ranks that have not said a word in this call or a later one; their number. Of those that did so in this one,
+ * the lowest rank is to speak for all: *SPEAKER.
  */
 int peali_parley_absent(const peali_parley *parley, char *text, size_t bytes, bool *speaker);
 

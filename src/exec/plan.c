@@ -226,41 +226,58 @@ static bool number_reqs(peali_plan *plan)
     return plan->first_req != NULL;
 }
 
-/* The lowest lane of each peer's messages, of one kind. */
-static void lowest_lanes(const peali_program *p, int kind, uint8_t *lowest)
+/* Numbers the leads of KIND, one for each peer. OF_PEER, SEEN: room for a number, and a set of lanes, of every rank. */
+static void number_leads(peali_plan *plan, int kind, int32_t *of_peer, uint64_t *seen)
 {
-    memset(lowest, UINT8_MAX, (size_t)p->nranks);
-    for (int32_t i = 0; i < p->ninstrs; i++)
-        if (p->instrs[i].kind == kind && p->instrs[i].lane < lowest[p->instrs[i].peer])
-            lowest[p->instrs[i].peer] = p->instrs[i].lane;
+    const peali_program *p = plan->program;
+    memset(seen, 0, (size_t)p->nranks * sizeof *seen);
+    memset(of_peer, -1, (size_t)p->nranks * sizeof *of_peer);
+    for (int32_t i = 0; i < p->ninstrs; i++) {
+        const peali_instr *m = &p->instrs[i];
+        if (m->kind != kind)
+            continue;
+        if (of_peer[m->peer] < 0) {
+            of_peer[m->peer] = plan->nleads;
+            plan->first[plan->nleads++] = i;
+        }
+        plan->lead[i] = of_peer[m->peer];
+        plan->opens[i] = !(seen[m->peer] >> m->lane & 1) && peali_plan_span(plan, m, 0, 0, 0).bytes <= PEALI_PLAN_EAGER;
+        seen[m->peer] |= (uint64_t)1 << m->lane;
+    }
 }
 
 /*
- * The first message from one rank to another, on the lowest lane that they use, leads: it carries the signature. Both ends find the
- * same one, because messages on a lane keep their order.
+ * A call that gives every rank something of every other one does not end where calls differ. Where data has one root, a rank may
+ * have sent all it has to send, and nobody tells it more.
  */
+static void find_unheard(peali_plan *plan, const int32_t *sends, const int32_t *recvs)
+{
+    plan->rooted = plan->job.algo->kind == PEAL_BROADCAST || plan->job.algo->kind == PEAL_REDUCE;
+    for (int32_t rank = 0; plan->rooted && rank < plan->program->nranks; rank++)
+        if (sends[rank] >= 0 && recvs[rank] < 0)
+            plan->unheard[plan->nunheard++] = rank;
+}
+
 static bool find_leads(peali_plan *plan)
 {
-    const peali_program *p = plan->program;
-    uint8_t *lowest = peali_alloc((size_t)p->nranks, 1);
-    plan->lead = peali_arena_get(&plan->arena, (size_t)p->ninstrs, sizeof *plan->lead);
-    if (!lowest || !plan->lead) {
-        peali_free(lowest);
-        return false;
+    size_t nranks = (size_t)plan->program->nranks, ninstrs = (size_t)plan->program->ninstrs;
+    int32_t *sends = peali_alloc(nranks, sizeof *sends), *recvs = peali_alloc(nranks, sizeof *recvs);
+    uint64_t *seen = peali_alloc(nranks, sizeof *seen);
+    plan->lead = peali_arena_get(&plan->arena, ninstrs, sizeof *plan->lead);
+    plan->opens = peali_arena_get(&plan->arena, ninstrs, sizeof *plan->opens);
+    plan->first = peali_arena_get(&plan->arena, 2 * nranks, sizeof *plan->first);
+    plan->unheard = peali_arena_get(&plan->arena, nranks, sizeof *plan->unheard);
+    bool ok = sends && recvs && seen && plan->lead && plan->opens && plan->first && plan->unheard;
+    if (ok) {
+        memset(plan->lead, -1, ninstrs * sizeof *plan->lead);
+        number_leads(plan, PEALI_I_SEND, sends, seen);
+        number_leads(plan, PEALI_I_RECV, recvs, seen);
+        find_unheard(plan, sends, recvs);
     }
-    memset(plan->lead, -1, (size_t)p->ninstrs * sizeof *plan->lead);
-    for (int kind = PEALI_I_SEND; kind <= PEALI_I_RECV; kind++) {
-        lowest_lanes(p, kind, lowest);
-        for (int32_t i = 0; i < p->ninstrs; i++) {
-            const peali_instr *m = &p->instrs[i];
-            if (m->kind != kind || m->lane != lowest[m->peer])
-                continue;
-            plan->lead[i] = plan->nleads++;
-            lowest[m->peer] = UINT8_MAX;
-        }
-    }
-    peali_free(lowest);
-    return true;
+    peali_free(sends);
+    peali_free(recvs);
+    peali_free(seen);
+    return ok;
 }
 
 static int32_t most_operands(const peali_program *p)

@@ -8,6 +8,8 @@
 #include "exec/reduce.h"
 #include "lower/lower.h"
 
+enum { PEALI_PLAN_EAGER = 1024 }; /* up to here a signature and its data are one message: copying costs less than a second one */
+
 /* What a plan is made for; two calls with equal jobs share it. */
 typedef struct peali_job {
     peal_kind kind; /* of the call: its algorithm's, or PEAL_BARRIER */
@@ -55,9 +57,14 @@ typedef struct peali_plan {
     int32_t most_operands; /* of any instruction */
     int32_t *first_req;    /* blockwise: of each instruction; else NULL: instruction i has request i */
     int32_t nmessages, nreqs;
-    int32_t *lead;         /* per instruction: its number among those that carry the call's signature, -1: it does not */
+    int32_t *lead;         /* per message: which lead carries the call's signature to or from that rank; else -1 */
+    bool *opens;           /* per message: the first on its lane to or from that rank, and small enough for the lead, in slice 0 */
+    int32_t *first;        /* per lead: the first message to or from that rank */
     int32_t nleads;
     struct peali_small *small; /* small.c; NULL: the general loop runs it */
+    int32_t *unheard;      /* ranks that are sent to, and whose answer nothing here depends on */
+    int32_t nunheard;
+    bool rooted;           /* a rank may leave before all have come */
 } peali_plan;
 
 /* Makes the plan of JOB for PROGRAM. *OUT is freed with peali_plan_free. PEAL_OK or PEAL_ERR_MEMORY. */

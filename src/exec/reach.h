@@ -14,7 +14,7 @@ enum {
     PEALI_REACH_FLAGS = 256, /* lines a rank: ring needs 126 on 64 ranks (LOWERING); programs with more use messages */
     PEALI_REACH_SLOTS = 512, /* lines a rank and landing area */
     PEALI_REACH_LINE = 64,
-    PEALI_REACH_CALL = 3, /* words of a signature */
+    PEALI_REACH_CALL = 4, /* words of a signature */
 };
 
 /* A flag, and room for what is read together with it: the data of a small message, or a front. */
@@ -37,6 +37,7 @@ typedef struct peali_public {
     peali_arena arena;         /* not pooled: this lies in it */
     struct peali_public *next; /* of those whose owner left first */
     uint64_t call[PEALI_REACH_CALL]; /* this rank's signature; relaxed, because it only names a mistake */
+    int alarm;                 /* set by a rank that found calls that differ; relaxed likewise */
     peali_line left;           /* slices that this rank has left */
     union {
         peali_front front;

@@ -13,12 +13,14 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     peali_public **shown = peali_alloc(n, sizeof *shown);
     ptrdiff_t *shift = peali_alloc(n, sizeof *shift);
     int64_t *known = peali_alloc(n, sizeof *known);
+    uint64_t *agreed = peali_alloc(n, sizeof *agreed);
     peali_parley *parley = NULL;
-    if (!r || !shown || !shift || !known || peali_parley_create(setting->net, &parley) != PEAL_OK) {
+    if (!r || !shown || !shift || !known || !agreed || peali_parley_create(setting->net, &parley) != PEAL_OK) {
         peali_free(r);
         peali_free(shown);
         peali_free(shift);
         peali_free(known);
+        peali_free(agreed);
         return PEAL_ERR_MEMORY;
     }
     memcpy(shown, setting->shown, n * sizeof *shown);
@@ -35,6 +37,7 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     r->shown = shown;
     r->shift = shift;
     r->known = known;
+    r->agreed = agreed;
     r->mine = shown[r->me];
     *out = r;
     return PEAL_OK;
@@ -59,9 +62,7 @@ static void drop_room(peali_runner *r)
     peali_free(r->cursors);
     peali_free(r->over);
     peali_free(r->reqs);
-    peali_free(r->lead_over);
-    peali_free(r->lead_seen);
-    peali_free(r->lead_reqs);
+    peali_free(r->leads);
     peali_free(r->bounce);
     put_back(r, r->scratch);
     put_back(r, r->staging);
@@ -70,8 +71,7 @@ static void drop_room(peali_runner *r)
     r->cursors = NULL;
     r->over = NULL;
     r->reqs = NULL;
-    r->lead_over = r->lead_seen = NULL;
-    r->lead_reqs = NULL;
+    r->leads = NULL;
     r->bounce = NULL;
     r->scratch = r->staging = NULL;
     r->dst = NULL;
@@ -83,6 +83,9 @@ static void drop_room(peali_runner *r)
 void peali_runner_destroy(peali_runner **runner)
 {
     if (*runner) {
+        peali_runner_last_words(*runner);
+        peali_run_deafen(*runner);
+        peali_free((*runner)->strays);
         drop_room(*runner);
         for (int32_t x = 0; x < (*runner)->nreach; x++)
             peali_public_release((*runner)->shown[x], x == (*runner)->me);
@@ -90,6 +93,7 @@ void peali_runner_destroy(peali_runner **runner)
         peali_free((*runner)->shown);
         peali_free((*runner)->shift);
         peali_free((*runner)->known);
+        peali_free((*runner)->agreed);
     }
     peali_free(*runner);
     *runner = NULL;
@@ -109,6 +113,8 @@ static peal_status make_room(peali_runner *r, const peali_plan *plan)
 {
     size_t scratch = plan->scratch_bytes * (size_t)plan->job.window;
     size_t staging = r->staged || r->pooled ? 2 * plan->slice_bytes * (size_t)plan->job.window : 0;
+    if (plan->nunheard > 0 && peali_parley_furnish(r->parley) != PEAL_OK)
+        return PEAL_ERR_MEMORY;
     if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && scratch <= r->scratch_bytes &&
         staging <= r->staging_bytes && plan->most_operands <= r->noperands && plan->nleads <= r->nleads)
         return PEAL_OK;
@@ -122,14 +128,11 @@ static peal_status make_room(peali_runner *r, const peali_plan *plan)
     r->reqs = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->reqs);
     r->scratch = get(r, scratch + 1);
     r->staging = get(r, staging + 1);
-    r->lead_over = peali_alloc((size_t)nleads + 1, sizeof *r->lead_over);
-    r->lead_seen = peali_alloc((size_t)nleads + 1, sizeof *r->lead_seen);
-    r->lead_reqs = peali_alloc((size_t)nleads + 1, sizeof *r->lead_reqs);
+    r->leads = peali_alloc((size_t)nleads + 1, sizeof *r->leads);
     r->bounce = peali_alloc((size_t)nleads + 1, PEALI_RUN_BOUNCE);
     r->dst = peali_alloc((size_t)noperands, sizeof *r->dst);
     r->src = peali_alloc((size_t)noperands, sizeof *r->src);
-    if (!r->cursors || !r->over || !r->reqs || !r->scratch || !r->staging || !r->dst || !r->src || !r->lead_over || !r->lead_seen ||
-        !r->lead_reqs || !r->bounce) {
+    if (!r->cursors || !r->over || !r->reqs || !r->scratch || !r->staging || !r->dst || !r->src || !r->leads || !r->bounce) {
         drop_room(r);
         return PEAL_ERR_MEMORY;
     }
@@ -194,15 +197,16 @@ void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, vo
     r->in = in;
     r->out = out;
     r->signature = peali_signature_of(&plan->job, sequence);
-    r->call = peali_signature_hash(&r->signature);
+    peali_run_note(r, &r->signature);
+    r->begun = false;
     r->dissenter = -1;
-    r->word = (peali_word){.mine = r->signature, .one_rank = -1, .other_rank = -1};
+    r->quarrel = (peali_quarrel){.one_rank = -1, .other_rank = -1};
     r->left = plan->job.slices;
     r->idle = 0;
     r->idle_ns = r->waited_ns = 0;
     memset(r->over, true, (size_t)plan->job.window * (size_t)plan->nreqs);
-    memset(r->lead_over, true, (size_t)plan->nleads);
-    memset(r->lead_seen, false, (size_t)plan->nleads);
+    for (int32_t k = 0; k < plan->nleads; k++)
+        r->leads[k].state = PEALI_LEAD_TO_COME;
     show_buffers(r, plan);
     for (int32_t w = 0; w < plan->job.window; w++) {
         size_t at = (size_t)w * (size_t)plan->nreqs;

@@ -46,6 +46,9 @@ PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
 /* After a call: did its ranks within reach all see each other's buffers? All of them are told the same; -1: some cannot know. */
 int peali_run_seen(const peali_runner *runner);
 
+/* Instead of start and steps, for a call in which there is nothing to do: other ranks may have called otherwise. */
+void peali_run_nothing(peali_runner *runner, const peali_job *job, uint64_t sequence);
+
 /* What a loop around steps does between them: a pause, or the core for somebody else. */
 void peali_run_rest(const peali_runner *runner);
 

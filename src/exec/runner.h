@@ -9,8 +9,7 @@
 #include "exec/run.h"
 
 enum {
-    PEALI_RUN_EAGER = 1024, /* up to here a signature and its data are one message: copying them costs less than a second one */
-    PEALI_RUN_BOUNCE = sizeof(peali_signature) + PEALI_RUN_EAGER,
+    PEALI_RUN_BOUNCE = sizeof(peali_signature) + PEALI_PLAN_EAGER,
 };
 
 typedef struct peali_cursor {
@@ -22,6 +21,19 @@ typedef struct peali_cursor {
     peali_net_req *reqs;
 } peali_cursor;
 
+/* The message that carries the signature from one rank to another, before or with any other in a call. */
+typedef struct peali_lead {
+    enum { PEALI_LEAD_TO_COME, PEALI_LEAD_POSTED, PEALI_LEAD_OVER, PEALI_LEAD_TAKEN } state; /* taken: its data is in its place */
+    uint8_t lane; /* whose first message it has with it, in slice 0 and if that is small; PEAL_LANES: none */
+    peali_net_req req;
+} peali_lead;
+
+typedef struct peali_stray {
+    bool expected, posted; /* expected: the call has a lead from this rank */
+    peali_net_req req;
+    unsigned char at[PEALI_RUN_BOUNCE];
+} peali_stray;
+
 struct peali_runner {
     peali_net *net;
     bool crowded, pooled, staged;
@@ -29,6 +41,7 @@ struct peali_runner {
     const int32_t *ranks; /* within reach, in the communicator */
     peali_public **shown, *mine;
     ptrdiff_t *shift;     /* of each: added to its addresses */
+    uint64_t *agreed;     /* of each: the last call that it is known to share with this rank, as its hash */
     peali_lands lands;
     int64_t *known, sure; /* push: slices that each rank within reach, and that all of them, are known to have left */
     peal_status failed;
@@ -40,10 +53,10 @@ struct peali_runner {
     bool seen;             /* in this call, all ranks heard of so far see each other's buffers */
     int heard;             /* that of the last call; -1: not all ranks know */
     peali_signature signature, theirs; /* theirs: of rank dissenter, if that is not -1 */
-    uint64_t call;         /* hash of the signature */
+    uint64_t call;         /* hash of the signature, or of the last one */
     int dissenter;
     peali_parley *parley;
-    peali_word word; /* of this rank, in this call */
+    peali_quarrel quarrel; /* over which this call failed, if it did */
     peal_status verdict;    /* the call failed, and its ranks still tell each other why */
     int64_t verdict_ns;     /* since when */
     bool patient;
@@ -60,10 +73,14 @@ struct peali_runner {
     size_t scratch_bytes, staging_bytes;
     bool *over;
     peali_net_req *reqs;
-    bool *lead_over, *lead_seen; /* per lead: its signature is over; and was found right */
-    peali_net_req *lead_reqs;
+    peali_lead *leads;
     unsigned char *bounce; /* per lead: a signature, and behind it the data of a small message */
     int32_t nleads;
+    peali_stray *strays; /* per rank: a lead that this call does not expect; NULL before the first call that lasted */
+    bool astray;         /* they are under way */
+    bool begun;          /* the call has made its first step */
+    bool trusts;         /* this rank left a call that only had it send; whether all called alike is to be heard yet */
+    int64_t heeded_ns;   /* when it last asked */
     unsigned char *scratch, *staging;
     void **dst;
     const void **src;
@@ -114,19 +131,28 @@ void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill);
 /* Push: the line of landing slot LOC, whose value is its stamp. */
 peali_line *peali_run_landing(const peali_runner *r, const peali_cursor *c, peali_loc loc);
 
-/* Messages: starts that of the instruction at C; tells whether that of instruction NO is over; forgets all under way. */
+/* Messages: starts that of the instruction at C; tells whether that of instruction NO is over, and asks nobody; forgets all. */
 peal_status peali_run_message(peali_runner *r, peali_cursor *c, const peali_instr *i);
 peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no);
+bool peali_run_pending(const peali_runner *r, const peali_cursor *c, int32_t no);
 void peali_run_cancel(peali_runner *r);
-
-/* Looks at what ranks within reach called. PEAL_OK, or PEAL_ERR_MISMATCH where a call of this number differs. */
-peal_status peali_run_look_around(peali_runner *r);
 
 /* The rank within reach that C waits for, or -1. */
 int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c);
 
-/* Looks at the signatures that have come, but that no instruction waits for yet. PEAL_OK or an error. */
-peal_status peali_run_look_ahead(peali_runner *r);
+/*
+ * For a call that does not end: looks for leads from all ranks, whether the call expects them now, later or never.
+ * PEAL_IN_PROGRESS; PEAL_ERR_MISMATCH: r->dissenter has another call; or an error of the transport. Deafen comes before the next
+ * call.
+ */
+peal_status peali_run_overhear(peali_runner *r);
+void peali_run_deafen(peali_runner *r);
+
+/* Notes the next call of this rank, and fills in its history. */
+void peali_run_note(peali_runner *r, peali_signature *call);
+
+/* At the end: says what was wrong with a call that this rank left on trust, if that is known by now. */
+void peali_runner_last_words(peali_runner *r);
 
 /* The loop's parts that small calls share: push: may slice C begin; what a line
  * says that has not the stamp of slice G, but THERE; and the slice is over. */

@@ -7,11 +7,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static_assert(sizeof(peali_signature) == 24, "no padding");
+static_assert(sizeof(peali_signature) == 32, "no padding");
 
 peali_signature peali_signature_of(const peali_job *job, uint64_t sequence)
 {
-    peali_signature s = {sequence, job->count, job->root, (uint8_t)job->kind, (uint8_t)job->type, (uint8_t)job->op,
+    peali_signature s = {sequence, 0, job->count, job->root, (uint8_t)job->kind, (uint8_t)job->type, (uint8_t)job->op,
                          PEALI_SIGNATURE_MAGIC};
     return s;
 }
@@ -24,6 +24,13 @@ uint64_t peali_signature_hash(const peali_signature *s)
 int peali_signature_equal(const peali_signature *a, const peali_signature *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
+}
+
+int peali_signature_alike(const peali_signature *a, const peali_signature *b)
+{
+    peali_signature other = *b;
+    other.history = a->history;
+    return peali_signature_equal(a, &other);
 }
 
 const char *peali_signature_words(const peali_signature *s, char *buf)

@@ -1,6 +1,6 @@
 /*
- * The signature of a call: what must be equal on all ranks. It travels with the first message between two ranks in a call, whatever
- * the algorithm; ranks within reach look at each other's.
+ * The signature of a call: what must be equal on all ranks, all calls before it included. It travels with the first message between
+ * two ranks in a call, whatever the algorithm; ranks within reach look at each other's.
  */
 #ifndef PEALI_SIGNATURE_H
 #define PEALI_SIGNATURE_H
@@ -9,17 +9,25 @@
 
 typedef struct peali_signature {
     uint64_t sequence; /* calls on the communicator before this one */
+    uint64_t history;  /* hash of the one before this, and so of all */
     uint64_t count;
     int32_t root;
     uint8_t kind, type, op, magic;
 } peali_signature;
 
-enum { PEALI_SIGNATURE_MAGIC = 0x9e, PEALI_SIGNATURE_TEXT = 128 };
+enum {
+    PEALI_SIGNATURE_MAGIC = 0x9e,
+    PEALI_SIGNATURE_LANE = 0x40, /* and more, instead: on the way of a message */
+    PEALI_SIGNATURE_TEXT = 128,
+};
 
+/* Its history is the caller's to fill in. */
 peali_signature peali_signature_of(const peali_job *job, uint64_t sequence);
 /* Differs where signatures do, but for one pair in 2^64. */
 uint64_t peali_signature_hash(const peali_signature *s);
 int peali_signature_equal(const peali_signature *a, const peali_signature *b);
+/* But for their histories. */
+int peali_signature_alike(const peali_signature *a, const peali_signature *b);
 
 /* "allreduce number 7: count 1000, type float, op sum". Returns BUF of PEALI_SIGNATURE_TEXT bytes. */
 const char *peali_signature_words(const peali_signature *s, char *buf);

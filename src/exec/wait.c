@@ -1,7 +1,7 @@
 /*
  * Waiting: when to give the core away, when to drive the host library, when to ask the other ranks what they called, and when to
- *          give
- * up. A call that fails lingers until the other ranks could hear of it, so that each of them can say what was wrong.
+ * give up. A call that fails lingers until the other ranks could hear of it, so that each of them can say what was wrong. A rank
+ * that left a call on trust, because it only had to send there, listens on.
  */
 #include "exec/runner.h"
 
@@ -25,6 +25,7 @@ enum {
 
 static const int64_t LONG_NS = 10 * 1000000; /* who waited for so long does not feel a nap */
 static const int64_t NAP_NS = 50 * 1000;
+static const int64_t HEED_NS = 1000000; /* calls that follow each other faster need not all ask whether one before them was wrong */
 static const int64_t PATIENT_NS = 60 * 1000000000LL;
 static const int64_t DEFAULT_TIMEOUT_NS = 1800 * 1000000000LL;
 
@@ -38,7 +39,7 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
     const peali_instr *i = &p->instrs[c->pc];
     const int32_t *waits = p->waits + i->waits;
     int32_t k = 0;
-    while (k < i->nwaits && c->over[peali_run_first_req(r->plan, waits[k])])
+    while (k < i->nwaits && !peali_run_pending(r, c, waits[k]))
         k++;
     const peali_instr *m = k < i->nwaits ? &p->instrs[waits[k]] : i;
     if (m != i)
@@ -63,7 +64,7 @@ static void report(const peali_runner *r, int64_t waited_ns)
 static void say_quarrel(const peali_runner *r)
 {
     char one[PEALI_SIGNATURE_TEXT], other[PEALI_SIGNATURE_TEXT];
-    const peali_word *w = &r->word;
+    const peali_quarrel *w = &r->quarrel;
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
               "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks", w->one_rank,
               peali_signature_words(&w->one, one), w->other_rank, peali_signature_words(&w->other, other));
@@ -95,6 +96,7 @@ static void name_absent(peali_runner *r, int64_t waited_ns, int64_t now_ns)
 static peal_status fail(peali_runner *r, peal_status status)
 {
     peali_run_cancel(r);
+    peali_run_deafen(r);
     r->failed = status;
     r->plan = NULL;
     return status;
@@ -102,7 +104,26 @@ static peal_status fail(peali_runner *r, peal_status status)
 
 static bool quarrels(const peali_runner *r)
 {
-    return r->word.one_rank >= 0;
+    return r->quarrel.one_rank >= 0;
+}
+
+/* Where only calls before this one differ, which it was the parley has to find. */
+static bool names_call(const peali_runner *r)
+{
+    return r->dissenter >= 0 && !peali_signature_alike(&r->theirs, &r->signature);
+}
+
+/* Ranks within reach need not wait for long to hear of it, or may have left: they are told to ask. */
+static void sound_alarm(const peali_runner *r)
+{
+    say_quarrel(r);
+    for (int32_t x = 0; x < r->nreach; x++)
+        peali_store_relaxed(&r->shown[x]->alarm, 1);
+}
+
+static bool alarmed(const peali_runner *r)
+{
+    return peali_load_relaxed(&r->mine->alarm);
 }
 
 /* The call failed with STATUS; the ranks are told before it ends. */
@@ -110,22 +131,35 @@ static peal_status dispute(peali_runner *r, peal_status status)
 {
     r->verdict = status;
     r->verdict_ns = peali_clock_ns();
-    if (r->dissenter >= 0)
-        r->word = (peali_word){r->signature, r->signature, r->theirs, r->net->rank, r->dissenter};
+    if (!quarrels(r) && names_call(r))
+        r->quarrel = (peali_quarrel){r->signature, r->theirs, r->net->rank, r->dissenter};
     if (quarrels(r))
-        say_quarrel(r);
-    peali_parley_open(r->parley, &r->word);
+        sound_alarm(r);
+    peali_parley_open(r->parley, &r->quarrel);
     return PEAL_IN_PROGRESS;
+}
+
+static void say_unclear(const peali_runner *r)
+{
+    char call[PEALI_SIGNATURE_TEXT], who[24] = "another rank";
+    if (r->dissenter >= 0)
+        snprintf(who, sizeof who, "rank %d", r->dissenter);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
+              "calls differ: in or before %s, %s made others than this rank, and does not say which; make the same calls in the "
+              "same order on all ranks", peali_signature_words(&r->signature, call), who);
 }
 
 static peal_status linger(peali_runner *r)
 {
-    if (!quarrels(r) && peali_parley_quarrel(r->parley, &r->word))
+    bool heard = !quarrels(r) && peali_parley_heard(r->parley, &r->quarrel);
+    if (heard || (!quarrels(r) && peali_run_overhear(r) == PEAL_ERR_MISMATCH && names_call(r)))
         return dispute(r, PEAL_ERR_MISMATCH);
-    bool told = peali_parley_told(r->parley);
-    if ((told && quarrels(r)) || peali_clock_ns() - r->verdict_ns > answers_ns(r))
-        return fail(r, r->verdict);
-    return PEAL_IN_PROGRESS;
+    bool told = peali_parley_told(r->parley), late = peali_clock_ns() - r->verdict_ns > answers_ns(r);
+    if (!late && !(told && quarrels(r)))
+        return PEAL_IN_PROGRESS;
+    if (!quarrels(r) && r->verdict == PEAL_ERR_MISMATCH)
+        say_unclear(r);
+    return fail(r, r->verdict);
 }
 
 static peal_status look_at_clock(peali_runner *r)
@@ -136,14 +170,12 @@ static peal_status look_at_clock(peali_runner *r)
     if (r->idle_ns == 0)
         r->idle_ns = now_ns;
     int64_t waited_ns = r->waited_ns = now_ns - r->idle_ns;
-    if (waited_ns >= r->parley_ns) {
-        peali_parley_open(r->parley, &r->word);
-        if (peali_parley_quarrel(r->parley, &r->word))
-            return dispute(r, PEAL_ERR_MISMATCH);
-        peal_status status = peali_run_look_around(r);
-        if (status == PEAL_OK)
-            status = peali_run_look_ahead(r);
-        if (status != PEAL_OK)
+    if (waited_ns >= r->parley_ns || alarmed(r)) {
+        peali_parley_open(r->parley, &r->quarrel);
+        peal_status status = peali_run_overhear(r);
+        if (status == PEAL_IN_PROGRESS && peali_parley_heard(r->parley, &r->quarrel))
+            status = PEAL_ERR_MISMATCH;
+        if (status < 0)
             return dispute(r, status);
         name_absent(r, waited_ns, now_ns);
     }
@@ -181,21 +213,68 @@ static peal_status tend(peali_runner *r)
     return PEAL_IN_PROGRESS;
 }
 
+/* True where a call that this rank left was wrong. */
+static bool betrayed(peali_runner *r)
+{
+    if (r->failed != PEAL_OK || !(r->trusts || alarmed(r)))
+        return false;
+    r->heeded_ns = peali_clock_ns();
+    for (int rank = 0; alarmed(r) && peali_parley_furnish(r->parley) == PEAL_OK && rank < r->net->nranks; rank++)
+        if (rank != r->net->rank)
+            peali_parley_listen(r->parley, rank);
+    return peali_parley_heard(r->parley, &r->quarrel);
+}
+
+/* Before a call does anything. */
+static bool doomed(peali_runner *r)
+{
+    bool begun = r->begun;
+    r->begun = true;
+    return !begun && (alarmed(r) || (r->trusts && peali_clock_ns() - r->heeded_ns > HEED_NS)) && betrayed(r);
+}
+
+static peal_status end(peali_runner *r)
+{
+    const peali_plan *plan = r->plan;
+    for (int32_t k = 0; k < plan->nunheard; k++)
+        peali_parley_listen(r->parley, plan->unheard[k]);
+    r->trusts = plan->nunheard > 0 || (r->trusts && plan->rooted);
+    peali_run_deafen(r);
+    r->base += (uint64_t)plan->job.slices;
+    r->heard = plan->program->all_hear && r->nreach > 1 ? r->seen : -1;
+    r->plan = NULL;
+    return PEAL_OK;
+}
+
 peal_status peali_run_step(peali_runner *r)
 {
     if (r->failed != PEAL_OK)
         return r->failed;
     if (r->verdict != PEAL_OK)
         return linger(r);
-    peal_status status = peali_run_advance(r);
+    peal_status status = doomed(r) ? PEAL_ERR_MISMATCH : peali_run_advance(r);
     if (status == PEAL_IN_PROGRESS)
         return tend(r);
-    if (status < 0)
-        return dispute(r, status);
-    r->base += (uint64_t)r->plan->job.slices;
-    r->heard = r->plan->program->all_hear && r->nreach > 1 ? r->seen : -1;
-    r->plan = NULL;
-    return PEAL_OK;
+    return status < 0 ? dispute(r, status) : end(r);
+}
+
+void peali_run_nothing(peali_runner *r, const peali_job *job, uint64_t sequence)
+{
+    peali_signature call = peali_signature_of(job, sequence);
+    peali_run_note(r, &call);
+}
+
+void peali_run_note(peali_runner *r, peali_signature *call)
+{
+    call->history = r->call;
+    r->call = peali_signature_hash(call);
+    peali_parley_note(r->parley, call);
+}
+
+void peali_runner_last_words(peali_runner *r)
+{
+    if (betrayed(r))
+        say_quarrel(r);
 }
 
 void peali_run_rest(const peali_runner *r)

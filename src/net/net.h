@@ -3,7 +3,7 @@
  *
  * A net belongs to one rank of one communicator. Its functions are called by one thread at a time. Messages from one rank to
  * another with one tag arrive in the order they were sent; messages with different tags may overtake each other. A receive names
- * its peer, tag and exact length: there is no wildcard. Zero-length messages are messages.
+ * its peer and tag, and as a rule the exact length: there is no wildcard. Zero-length messages are messages.
  */
 #ifndef PEALI_NET_H
 #define PEALI_NET_H
@@ -45,6 +45,9 @@ struct peali_net {
 
     /* Starts receiving exactly BYTES into DATA from PEER; likewise. Another length is PEAL_ERR_NET, at test at the latest. */
     peal_status (*recv)(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req);
+
+    /* Likewise, but a shorter message will do; what came says itself how long it is. */
+    peal_status (*recv_some)(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req);
 
     /* PEAL_OK: ended, never to be tested again; PEAL_IN_PROGRESS; or an error. Drives progress. */
     peal_status (*test)(peali_net *net, peali_net_req *req);

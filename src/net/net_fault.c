@@ -11,7 +11,7 @@
 /* A message of the caller: held back, or under way in the inner net. */
 struct message {
     struct message *next, *before; /* among those held, in the order they came; `next` also links the unused */
-    bool held, receives;
+    bool held, receives, some; /* some: a receive that a shorter message will do for */
     int peer;
     uint32_t tag;
     void *data;
@@ -100,6 +100,13 @@ static void release(struct fault_net *f, struct message *m)
     *(m->next ? &m->next->before : &f->last) = m->before;
 }
 
+static peal_status post(peali_net *inner, struct message *m)
+{
+    if (!m->receives)
+        return inner->send(inner, m->peer, m->tag, m->data, m->bytes, &m->req);
+    return (m->some ? inner->recv_some : inner->recv)(inner, m->peer, m->tag, m->data, m->bytes, &m->req);
+}
+
 /* Lets those go on whose turn it is. */
 static peal_status let_due(struct fault_net *f)
 {
@@ -108,10 +115,7 @@ static peal_status let_due(struct fault_net *f)
         next = m->next;
         if (m->due > f->now)
             continue;
-        if (m->receives)
-            status = f->inner->recv(f->inner, m->peer, m->tag, m->data, m->bytes, &m->req);
-        else
-            status = f->inner->send(f->inner, m->peer, m->tag, m->data, m->bytes, &m->req);
+        status = post(f->inner, m);
         if (status == PEAL_OK)
             release(f, m);
     }
@@ -149,6 +153,12 @@ static peal_status fault_send(peali_net *net, int peer, uint32_t tag, const void
 static peal_status fault_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
 {
     struct message like = {.receives = true, .peer = peer, .tag = tag, .data = data, .bytes = bytes};
+    return start((struct fault_net *)net, &like, req);
+}
+
+static peal_status fault_recv_some(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    struct message like = {.receives = true, .some = true, .peer = peer, .tag = tag, .data = data, .bytes = bytes};
     return start((struct fault_net *)net, &like, req);
 }
 
@@ -218,8 +228,8 @@ peal_status peali_net_fault_create(peali_net *inner, const peali_fault *fault, p
     f->net = (peali_net){.name = inner->name, .rank = inner->rank, .nranks = inner->nranks,
                          .device_memory = inner->device_memory, .card = inner->card, .card_bytes = inner->card_bytes,
                          .meet = fault_meet, .send = fault_send, .recv = fault_recv,
-                         .test = fault_test, .cancel = fault_cancel, .progress = fault_progress, .flush = fault_flush,
-                         .destroy = fault_destroy};
+                         .recv_some = fault_recv_some, .test = fault_test, .cancel = fault_cancel,
+                         .progress = fault_progress, .flush = fault_flush, .destroy = fault_destroy};
     *net = &f->net;
     return PEAL_OK;
 }

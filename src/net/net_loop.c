@@ -26,7 +26,7 @@ struct __attribute__((may_alias)) request {
     struct request *next;
     void *data;
     size_t bytes;
-    uint32_t tag;
+    uint32_t tag : 31, some : 1; /* some: a receive that a shorter message will do for */
     int state; /* released by `finish`, acquired by `test`: the copied bytes */
     struct pair *pair;
 };
@@ -111,7 +111,8 @@ static void finish(struct request *r, enum state state)
 
 static void deliver(struct request *send, struct request *recv, int from, int to)
 {
-    enum state state = send->bytes == recv->bytes ? DONE : FAILED;
+    bool fits = recv->some ? send->bytes <= recv->bytes : send->bytes == recv->bytes;
+    enum state state = fits ? DONE : FAILED;
     if (state == FAILED)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, to,
                   "message from rank %d tag %u has %zu bytes, its receive %zu: make the same call with the same count on all ranks",
@@ -159,6 +160,15 @@ static peal_status loop_recv(peali_net *net, int peer, uint32_t tag, void *data,
 {
     struct pair *pair = between((struct loop_net *)net, peer, net->rank);
     match(pair, fill(req, pair, tag, data, bytes), &pair->recvs, &pair->sends, peer, net->rank);
+    return PEAL_OK;
+}
+
+static peal_status loop_recv_some(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    struct pair *pair = between((struct loop_net *)net, peer, net->rank);
+    struct request *r = fill(req, pair, tag, data, bytes);
+    r->some = 1;
+    match(pair, r, &pair->recvs, &pair->sends, peer, net->rank);
     return PEAL_OK;
 }
 
@@ -293,8 +303,8 @@ peal_status peali_net_loop_create(peal_threads *threads, int rank, peali_net **n
     struct loop_net *l = &w->nets[rank];
     l->world = w;
     l->net = (peali_net){.name = "loop", .rank = rank, .nranks = threads->nranks, .send = loop_send, .recv = loop_recv,
-                         .test = loop_test, .cancel = loop_cancel, .progress = loop_progress, .flush = loop_flush,
-                         .destroy = loop_destroy};
+                         .recv_some = loop_recv_some, .test = loop_test, .cancel = loop_cancel, .progress = loop_progress,
+                         .flush = loop_flush, .destroy = loop_destroy};
     *net = &l->net;
     return PEAL_OK;
 }

@@ -22,7 +22,7 @@ struct mpi_net {
 /* A peali_net_req, as this transport fills it. */
 struct __attribute__((may_alias)) request {
     MPI_Request mpi;
-    uint32_t tag : 31, receives : 1;
+    uint32_t tag : 30, receives : 1, some : 1; /* some: a receive that a shorter message will do for */
     int peer;
     size_t bytes;
 };
@@ -83,13 +83,23 @@ static peal_status mpi_send(peali_net *net, int peer, uint32_t tag, const void *
     return error == MPI_SUCCESS ? PEAL_OK : fail(m, "send", r, error);
 }
 
-static peal_status mpi_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+static peal_status receive(peali_net *net, const struct request *like, void *data, peali_net_req *req)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     struct request *r = (struct request *)req;
-    *r = (struct request){.tag = tag, .receives = 1, .peer = peer, .bytes = bytes};
+    *r = *like;
     int error = post(m, data, r);
     return error == MPI_SUCCESS ? PEAL_OK : fail(m, "receive", r, error);
+}
+
+static peal_status mpi_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    return receive(net, &(struct request){.tag = tag, .receives = 1, .peer = peer, .bytes = bytes}, data, req);
+}
+
+static peal_status mpi_recv_some(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    return receive(net, &(struct request){.tag = tag, .receives = 1, .some = 1, .peer = peer, .bytes = bytes}, data, req);
 }
 
 static peal_status wrong_length(const struct mpi_net *m, const struct request *r, MPI_Count got)
@@ -117,7 +127,7 @@ static peal_status mpi_test(peali_net *net, peali_net_req *req)
     if (!ended)
         return PEAL_IN_PROGRESS;
     MPI_Count got;
-    if (!r->receives)
+    if (!r->receives || r->some)
         return PEAL_OK;
     error = PMPI_Get_elements_x(&status, MPI_BYTE, &got);
     if (error != MPI_SUCCESS)
@@ -221,8 +231,8 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
     }
     m->comm = shadow;
     m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .send = mpi_send,
-                         .recv = mpi_recv, .test = mpi_test, .cancel = mpi_cancel, .progress = mpi_progress, .flush = mpi_flush,
-                         .destroy = mpi_destroy};
+                         .recv = mpi_recv, .recv_some = mpi_recv_some, .test = mpi_test, .cancel = mpi_cancel,
+                         .progress = mpi_progress, .flush = mpi_flush, .destroy = mpi_destroy};
     *net = &m->net;
     return PEAL_OK;
 }

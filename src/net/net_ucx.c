@@ -54,7 +54,7 @@ struct ucx_net {
 struct __attribute__((may_alias)) request {
     peali_ucx_pending *pending; /* NULL: it ended, as STATUS says */
     uint64_t bytes;
-    uint32_t tag : 31, receives : 1;
+    uint32_t tag : 30, receives : 1, some : 1; /* some: a receive that a shorter message will do for */
     int32_t peer;
     int64_t status;
 };
@@ -102,7 +102,7 @@ static peal_status verdict(const struct ucx_net *u, const struct request *r, ucs
         return wrong_length(u, r, got, true);
     if (status != UCS_OK)
         return fail(u, r, status);
-    return r->receives && got != r->bytes ? wrong_length(u, r, got, false) : PEAL_OK;
+    return r->receives && !r->some && got != r->bytes ? wrong_length(u, r, got, false) : PEAL_OK;
 }
 
 static void hook_in(struct ucx_net *u, peali_ucx_pending *p)
@@ -180,19 +180,29 @@ static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *
 }
 
 /* A request also where the message is there already: UCX 1.13 tells its length in no other way, whatever its manual says. */
-static peal_status ucx_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+static peal_status receive(peali_net *net, const struct request *like, void *data, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     struct request *r = (struct request *)req;
-    *r = (struct request){.bytes = bytes, .tag = tag, .receives = 1, .peer = peer};
+    *r = *like;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .memory_type = UCS_MEMORY_TYPE_HOST};
     lock(u);
     ucs_status_ptr_t answer =
-        u->hub->ucp->ucp_tag_recv_nbx(u->hub->worker, data, bytes, wire_tag(u->id, peer, tag), ~(ucp_tag_t)0, &param);
+        u->hub->ucp->ucp_tag_recv_nbx(u->hub->worker, data, r->bytes, wire_tag(u->id, r->peer, r->tag), ~(ucp_tag_t)0, &param);
     enter(u, r, answer);
     unlock(u);
     return PEAL_OK;
+}
+
+static peal_status ucx_recv(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    return receive(net, &(struct request){.bytes = bytes, .tag = tag, .receives = 1, .peer = peer}, data, req);
+}
+
+static peal_status ucx_recv_some(peali_net *net, int peer, uint32_t tag, void *data, size_t bytes, peali_net_req *req)
+{
+    return receive(net, &(struct request){.bytes = bytes, .tag = tag, .receives = 1, .some = 1, .peer = peer}, data, req);
 }
 
 static ucs_status_t state_of(const struct ucx_net *u, const struct request *r, size_t *got)
@@ -433,8 +443,8 @@ peal_status peali_net_ucx_create(peali_net *host, peali_net **net)
         return PEAL_ERR_MEMORY;
     u->host = host;
     u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
-                         .recv = ucx_recv, .test = ucx_test, .cancel = ucx_cancel, .progress = ucx_progress, .flush = ucx_flush,
-                         .destroy = ucx_destroy};
+                         .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .cancel = ucx_cancel,
+                         .progress = ucx_progress, .flush = ucx_flush, .destroy = ucx_destroy};
     peal_status status = furnish(u, (size_t)host->nranks);
     if (status != PEAL_OK) {
         net_free(u);
