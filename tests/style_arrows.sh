@@ -13,6 +13,7 @@ allowed() {
     net)   echo base net ;;
     exec)  echo base sched topo lower net exec ;;
     cuda)  echo base sched topo lower cuda ;;
+    heap)  echo base exec heap ;; # of exec the pool alone, below
     comm)  echo base sched topo lower net exec cuda comm ;;
     pmpi)  echo base comm pmpi ;; # of comm the one header that libpeal exports for it, below
     bench) echo base sched topo lower study ;;
@@ -26,6 +27,7 @@ refused() {
         case $name in
         '"'*/*) target=${name#?}; target=${target%%/*}
             case " $(allowed "$room") " in *" $target "*) ;; *) echo "$where: $name" ;; esac
+            [ "$room" = heap ] && [ "$target" = exec ] && [ "$name" != '"exec/pool.h' ] && echo "$where: $name"
             [ "$room" = pmpi ] && [ "$target" = comm ] && [ "$name" != '"comm/comm.h' ] && echo "$where: $name" ;;
         '<mpi.h'|'<peal/mpi.h') case $where in
             src/pmpi/*|src/net/net_mpi.[ch]|src/comm/comm_mpi.c|bench/team_mpi.c|bench/examples/*) ;;
@@ -47,6 +49,7 @@ plant net src/net/net_loop.c '  #  include "sched/sched.h"'
 plant algos src/algos/allreduce_ring.c '#include <stdlib.h>'
 plant algos src/algos/allreduce_ring.c '#include "base/log.h"'
 plant exec src/exec/run.c '#include <mpi.h>'
+plant heap src/heap/block.c '#include "exec/plan.h"'
 plant pmpi src/pmpi/hooks.c '#include "net/net.h"'
 plant bench bench/race.c '#include "exec/run.h"'
 

@@ -3,6 +3,8 @@
  * lies in it: flags and staging of communicators, memory of peal_mem_alloc, large blocks of libpeal_heap. It is sparse: pages cost
  * memory when they are touched, and are given back when they are freed. It is gone when the last process that maps it is, however
  * they end. Under valgrind there is none, for it would touch all.
+ *
+ * A process has one, that of libpeal: what libpeal_heap needs of it is exported.
  */
 #ifndef PEALI_POOL_H
 #define PEALI_POOL_H
@@ -25,7 +27,7 @@ typedef struct peali_pool_view {
  * The view of this process' pool, which the first call makes. PEAL_ERR_UNSUPPORTED where the kernel or a limit refuses it (logged
  * once, at info), in a child of the process that made it too. Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_pool_open(peali_pool_view *view);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_pool_open(peali_pool_view *view);
 
 /* Who may still need memory after a fork. */
 typedef enum peali_pool_use {
@@ -38,16 +40,16 @@ typedef enum peali_pool_use {
  * user's kind while a fork is under way. Free gives its pages back; in a child, the child's alone. Neither calls an allocator of
  * the process. Threads: any.
  */
-void *peali_pool_alloc(size_t bytes, peali_pool_use use);
-void peali_pool_free(void *at);
+PEAL_PUBLIC void *peali_pool_alloc(size_t bytes, peali_pool_use use);
+PEAL_PUBLIC void peali_pool_free(void *at);
 
 /* For allocators that live in the pool, all in whole pages of the user's memory. Threads: any. */
 void peali_pool_punch(void *at, size_t bytes); /* makes it zeros that take no memory */
-void peali_pool_split(void *at, size_t bytes); /* makes two blocks of one: the first BYTES and the rest */
+PEAL_PUBLIC void peali_pool_split(void *at, size_t bytes); /* makes two blocks of one: the first BYTES and the rest */
 bool peali_pool_join(void *at); /* makes one block of that at AT and the next; false where that one is free or of another kind */
 
 /* Is all of [AT, AT + BYTES) memory that peers see too, now? A few instructions: every call asks it. Threads: any. */
-bool peali_pool_holds(const void *at, size_t bytes);
+PEAL_PUBLIC bool peali_pool_holds(const void *at, size_t bytes);
 
 /* Did peali_pool_alloc return AT, or a parent's before a fork? Threads: any. */
 bool peali_pool_owns(const void *at);

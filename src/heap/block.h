@@ -1,0 +1,28 @@
+/*
+ * Large blocks of the heap: memory of this process' pool, which peers reach. Threads: any; nothing is locked here, so a fork has
+ * nothing to wait for.
+ */
+#ifndef PEALI_BLOCK_H
+#define PEALI_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { PEALI_BLOCK_LEAST = 1 << 20 }; /* bytes of a block */
+
+/*
+ * BYTES, with ROOM in all to grow in place, aligned to ALIGN, a power of two, and to a page. *ZERO: they are all 0. NULL: the pool
+ * has none, nor has a process that a fork made of one with a pool.
+ */
+void *peali_block_get(size_t bytes, size_t room, size_t align, bool *zero);
+void peali_block_drop(void *block);
+
+/* Is AT memory of the pool, and so a block where it is what malloc gave? */
+bool peali_block_is(const void *at);
+
+size_t peali_block_bytes(const void *block);
+
+/* Gives BLOCK another number of bytes where it lies; false where it has no room. */
+bool peali_block_resize(void *block, size_t bytes);
+
+#endif
