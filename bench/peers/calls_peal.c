@@ -44,6 +44,7 @@ bool calls_do(const job *j, const void *in, void *out)
     case REDUCE_SCATTER: return peal_reduce_scatter(from, out, j->count, type, op, comm, NULL) == PEAL_OK;
     case BROADCAST: return peal_broadcast(out, j->count, type, 0, comm, NULL) == PEAL_OK;
     case REDUCE: return peal_reduce(from, out, j->count, type, op, 0, comm, NULL) == PEAL_OK;
+    case BARRIER: return peal_barrier(comm, NULL) == PEAL_OK;
     default: return false;
     }
 }
@@ -51,8 +52,8 @@ bool calls_do(const job *j, const void *in, void *out)
 const char *calls_choice(const job *j)
 {
     static const peal_kind kinds[] = {[ALLREDUCE] = PEAL_ALLREDUCE, [ALLGATHER] = PEAL_ALLGATHER,
-        [REDUCE_SCATTER] = PEAL_REDUCE_SCATTER, [BROADCAST] = PEAL_BROADCAST, [REDUCE] = PEAL_REDUCE};
-    const char *name = j->kind > REDUCE ? NULL : peal_comm_choice(comm, kinds[j->kind], j->count,
+        [REDUCE_SCATTER] = PEAL_REDUCE_SCATTER, [BROADCAST] = PEAL_BROADCAST, [REDUCE] = PEAL_REDUCE, [BARRIER] = PEAL_BARRIER};
+    const char *name = j->kind > BARRIER ? NULL : peal_comm_choice(comm, kinds[j->kind], j->count,
                                                                   j->max ? PEAL_DOUBLE : PEAL_FLOAT, j->max ? PEAL_MAX : PEAL_SUM);
     return name ? name : "-";
 }

@@ -12,8 +12,8 @@ START_S = 60
 PLACE_BYTES = 16384  # at least what meet.c takes for a rank
 
 # impl: whose collectives; way: "mpi" its own, "interposer" or "api" Peal's; mem: where the buffers lie. PRELOAD is set behind the
-# launcher, so that the launcher itself is left alone; ENV is not. SKIPS are collectives that it does not have.
-Candidate = namedtuple("Candidate", "name impl way mem program launcher preload env skips", defaults=[()])
+# launcher, so that the launcher itself is left alone; ENV is not.
+Candidate = namedtuple("Candidate", "name impl way mem program launcher preload env")
 Answer = namedtuple("Answer", "times wrong choice")
 
 
@@ -40,13 +40,6 @@ def openmpi(mpirun, n, bound):
         ["--bind-to", "core", "--map-by", "core"] if bound else ["--oversubscribe", "--bind-to", "none"])
 
 
-def exports(library, name):
-    if not os.path.exists(library):
-        return False
-    with open(library, "rb") as file:
-        return f"\0{name}\0".encode() in file.read()
-
-
 def candidates(n, programs, peers, build):
     """All that can be started here, by name. PROGRAMS holds race-<mpi>, PEERS the fetched MPIs, BUILD Peal's libraries."""
     cores = cores_of_host()
@@ -57,7 +50,6 @@ def candidates(n, programs, peers, build):
     five, mpich, intel = (os.path.join(peers, name) for name in ("openmpi5", "mpich", "intel"))
     mpi, heap = os.path.join(build, "src/pmpi/libpeal_mpi.so"), os.path.join(build, "src/heap/libpeal_heap.so")
     info = {"PEAL_LOG": "info", "PEAL_LOG_SUBSYS": "coll"}
-    skips = () if exports(mpi, "MPI_Barrier") else ("barrier",)
     intel_env = {"I_MPI_ROOT": intel, "I_MPI_FABRICS": "shm", "PATH": f"{intel}/bin:{os.environ['PATH']}",
                  **({"I_MPI_PIN_PROCESSOR_LIST": some} if bound else {"I_MPI_PIN": "off"})}
     everyone = [
@@ -67,11 +59,11 @@ def candidates(n, programs, peers, build):
         Candidate("mpich", "mpich", "mpi", "ordinary", "mpich",
                   [f"{mpich}/bin/mpiexec.hydra", "-n", str(n), "-bind-to", f"user:{some}" if bound else "none"], "", {}),
         Candidate("intel", "intel", "mpi", "ordinary", "intel", [f"{intel}/bin/mpiexec.hydra", "-n", str(n)], "", intel_env),
-        Candidate("peal-mpi", "peal", "interposer", "ordinary", "openmpi4", own, mpi, info, skips),
-        Candidate("peal-mpi-shared", "peal", "interposer", "shared", "openmpi4", own, mpi, info, skips),
-        Candidate("peal-mpi-heap", "peal", "interposer", "heap", "openmpi4", own, f"{mpi}:{heap}", info, skips),
-        Candidate("peal-api", "peal", "api", "ordinary", "peal", own, "", {}, ("barrier",)),
-        Candidate("peal-api-shared", "peal", "api", "shared", "peal", own, "", {}, ("barrier",)),
+        Candidate("peal-mpi", "peal", "interposer", "ordinary", "openmpi4", own, mpi, info),
+        Candidate("peal-mpi-shared", "peal", "interposer", "shared", "openmpi4", own, mpi, info),
+        Candidate("peal-mpi-heap", "peal", "interposer", "heap", "openmpi4", own, f"{mpi}:{heap}", info),
+        Candidate("peal-api", "peal", "api", "ordinary", "peal", own, "", {}),
+        Candidate("peal-api-shared", "peal", "api", "shared", "peal", own, "", {}),
     ]
     return [c for c in everyone if os.path.exists(os.path.join(programs, f"race-{c.program}"))
             and (c.mem != "heap" or os.path.exists(heap))]

@@ -1,24 +1,32 @@
 /* Memory in the pool, or plain memory: that of the user is the same to a call, only slower. */
 #include <stdint.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "exec/pool.h"
 
 #include <peal/peal.h>
 
-/* Plain memory in whole pages; where it really begins stands before it. */
+/*
+ * Plain memory in whole pages, and a page before it that says how much it is. Not of malloc, which may give memory of the pool
+ * (libpeal_heap) that is not the pool's to free.
+ */
 static void *plain(size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), more;
-    if (__builtin_add_overflow(bytes, page + sizeof(void *), &more))
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), all;
+    if (__builtin_add_overflow(bytes, page, &all))
         return NULL;
-    unsigned char *all = peali_alloc(1, more);
-    if (!all)
+    unsigned char *first = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (first == MAP_FAILED)
         return NULL;
-    unsigned char *first = all + sizeof(void *), *at = first + (-(uintptr_t)first & (page - 1));
-    ((void **)(void *)at)[-1] = all;
-    return at;
+    *(size_t *)(void *)first = all;
+    return first + page;
+}
+
+static void plain_free(unsigned char *at)
+{
+    unsigned char *first = at - sysconf(_SC_PAGESIZE);
+    munmap(first, *(size_t *)(void *)first);
 }
 
 void *peal_mem_alloc(size_t bytes)
@@ -34,5 +42,5 @@ void peal_mem_free(void *at)
     if (peali_pool_owns(at))
         peali_pool_free(at);
     else
-        peali_free(((void **)at)[-1]);
+        plain_free(at);
 }

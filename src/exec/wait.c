@@ -16,7 +16,7 @@ enum {
     SPINS_ALONE = 2000,     /* passes without progress before a core is given away: about 50 us, beyond most waits */
     /*
      * The host library is driven every so many passes without progress (FACTS, "Progress"). A call of it may enter the kernel, and
-     * where all ranks wait for each other in memory, one that is away for 100 us holds up all: 16 ranks took 1500 us instead of 590.
+     * where all ranks wait for each other in memory, one that is away for 100 us holds up all: 16 took 1500 us instead of 590.
      */
     PASSES_A_PROGRESS = 64,
     PASSES_A_PROGRESS_ALONE = 8192, /* without messages of its own, and with a core of its own: about 1 ms */

@@ -1,4 +1,4 @@
-/* MPI's own collectives are the next of their names: after this library, and after tools that stand behind it by those names. */
+/* MPI's own calls are the next of their names: after this library, and after tools that stand behind it by those names. */
 #include "pmpi/behind.h"
 
 #include <dlfcn.h>
@@ -21,4 +21,6 @@ __attribute__((constructor)) static void find_all(void)
     find("PMPI_Bcast", &peali_behind.bcast);
     find("PMPI_Reduce", &peali_behind.reduce);
     find("PMPI_Barrier", &peali_behind.barrier);
+    find("PMPI_Alloc_mem", &peali_behind.alloc_mem);
+    find("PMPI_Free_mem", &peali_behind.free_mem);
 }

@@ -1,5 +1,5 @@
 /*
- * MPI's own collectives, behind those that this library exports. On Open MPI a call of PMPI_Allreduce by name would come back here.
+ * MPI's own calls, behind those that this library exports. On Open MPI a call of PMPI_Allreduce by name would come back here.
  */
 #ifndef PEALI_BEHIND_H
 #define PEALI_BEHIND_H
@@ -14,6 +14,8 @@ struct peali_behind {
     int (*bcast)(void *, int, MPI_Datatype, int, MPI_Comm);
     int (*reduce)(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm);
     int (*barrier)(MPI_Comm);
+    int (*alloc_mem)(MPI_Aint, MPI_Info, void *);
+    int (*free_mem)(void *);
 };
 
 /* Written before main. */

@@ -6,6 +6,7 @@ program fortran
 #ifdef USE_MPI
   use mpi
 #endif
+  use iso_c_binding
   implicit none
 #ifdef MPIF_H
   include 'mpif.h'
@@ -52,8 +53,9 @@ program fortran
   call check(lany, 'logical')
 
   call others()
+  call shared()
 
-  if (rank == 0) print '(a)', 'expect taken 16', 'expect passed on type not supported 1'
+  if (rank == 0) print '(a)', 'expect taken 17', 'expect passed on type not supported 1'
   call MPI_Comm_free(comm, ierr)
   call MPI_Finalize(ierr)
 
@@ -108,6 +110,27 @@ contains
 
     call MPI_Barrier(comm, ierr)
     call check(ierr == MPI_SUCCESS, 'barrier')
+  end subroutine
+
+  ! A block is MPI's to free where it was MPI's to give, by whatever names the bindings call these.
+  subroutine shared()
+    integer, pointer :: block(:)
+    integer(kind=MPI_ADDRESS_KIND), parameter :: bytes = 4 * n
+    integer :: j
+#ifdef USE_F08
+    type(c_ptr) :: at
+    call MPI_Alloc_mem(bytes, MPI_INFO_NULL, at, ierr)
+    call c_f_pointer(at, block, (/n/))
+#else
+    integer(kind=MPI_ADDRESS_KIND) :: at
+    call MPI_Alloc_mem(bytes, MPI_INFO_NULL, at, ierr)
+    call c_f_pointer(transfer(at, c_null_ptr), block, (/n/))
+#endif
+    block = iin
+    call MPI_Allreduce(MPI_IN_PLACE, block, n, MPI_INTEGER, MPI_SUM, comm, ierr)
+    call check(all(block == (/(ranks * j, j = 1, n)/)), 'allocated')
+    call MPI_Free_mem(block, ierr)
+    call check(ierr == MPI_SUCCESS, 'freed')
   end subroutine
 
   subroutine check(so, what)
