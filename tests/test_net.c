@@ -230,8 +230,8 @@ static void busy_lane(struct rank *me, unsigned char *out, unsigned char *in, si
 }
 
 /*
- * A lane whose messages nobody takes yet holds up no other one: neither by messages that fill what there is on the way, nor by those
- * that wait for their receive. Nor does a lane whose receives wait.
+ * A lane whose messages nobody takes yet holds up no other one: neither by messages that fill what room there is on the way, nor by
+ * those that wait for their receive. Nor does a lane whose receives wait.
  */
 static void blocked_lane(struct rank *me)
 {

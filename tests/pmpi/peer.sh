@@ -49,6 +49,7 @@ p=$tests/${flavour}_
 for n in 2 3 4; do
     try $n "$peal" "${p}allreduce"
     try $n "$peal" "${p}collectives"
+    try $n "$peal" PEAL_SHM=off "${p}collectives"
 done
 try 3 "$peal" "${p}passon" $wrong
 try 3 "$peal" "${p}comms"
@@ -66,8 +67,9 @@ try 2 - PEAL_INTERPOSE=1 "${p}linked" 4
 export TEST_WORDS='tool saw 0'
 try 2 "$peal:$tests/libtool_count_$flavour.so" "${p}plain" 5 taken
 TEST_WORDS='from rank 1'
-try 2 "$peal" PEAL_TIMEOUT=1 "${p}failure" 1
-try 2 "$peal" PEAL_TIMEOUT=1 "${p}failure" 262144
+for count in 1 262144; do
+    try 2 "$peal" PEAL_TIMEOUT=1 PEAL_SHM=off "${p}failure" $count
+done
 TEST_WORDS=PEAL_NONSENSE
 try 2 "$peal" PEAL_NONSENSE=1 "${p}config"
 exit $failed
