@@ -13,12 +13,14 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     peali_public **shown = peali_alloc(n, sizeof *shown);
     ptrdiff_t *shift = peali_alloc(n, sizeof *shift);
     int64_t *known = peali_alloc(n, sizeof *known);
+    uint64_t *agreed = peali_alloc(n, sizeof *agreed);
     peali_parley *parley = NULL;
-    if (!r || !shown || !shift || !known || peali_parley_create(setting->net, &parley) != PEAL_OK) {
+    if (!r || !shown || !shift || !known || !agreed || peali_parley_create(setting->net, &parley) != PEAL_OK) {
         peali_free(r);
         peali_free(shown);
         peali_free(shift);
         peali_free(known);
+        peali_free(agreed);
         return PEAL_ERR_MEMORY;
     }
     memcpy(shown, setting->shown, n * sizeof *shown);
@@ -35,6 +37,7 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     r->shown = shown;
     r->shift = shift;
     r->known = known;
+    r->agreed = agreed;
     r->mine = shown[r->me];
     *out = r;
     return PEAL_OK;
@@ -90,6 +93,7 @@ void peali_runner_destroy(peali_runner **runner)
         peali_free((*runner)->shown);
         peali_free((*runner)->shift);
         peali_free((*runner)->known);
+        peali_free((*runner)->agreed);
     }
     peali_free(*runner);
     *runner = NULL;

@@ -30,17 +30,52 @@ static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i
     return PEAL_OK;
 }
 
-/* Pull: have the other ranks come far enough? Acquires what raised() released. */
-static bool awaited(const peali_runner *r, const peali_cursor *c, const peali_instr *i)
+/* What rank X within reach shows; false where it is about to show something else. */
+static bool read_call(const peali_runner *r, int32_t x, peali_signature *theirs)
+{
+    uint64_t words[PEALI_REACH_CALL];
+    for (int k = 0; k < PEALI_REACH_CALL; k++)
+        words[k] = peali_load_relaxed(&r->shown[x]->call[k]);
+    memcpy(theirs, words, sizeof words);
+    return peali_signature_hash(theirs) == peali_load_relaxed(&r->shown[x]->front.call);
+}
+
+/*
+ * Pull: PEAL_OK where rank X shows this call, or a later one that has this one in its history: it may leave while others are in it.
+ * One that is further ahead is found out at the next call.
+ */
+static peal_status shares(peali_runner *r, int32_t x)
+{
+    peali_signature theirs;
+    if (peali_load_relaxed(&r->shown[x]->front.call) != r->call) {
+        if (!read_call(r, x, &theirs) || theirs.sequence < r->signature.sequence)
+            return PEAL_IN_PROGRESS;
+        bool last = theirs.sequence == r->signature.sequence, next = theirs.sequence == r->signature.sequence + 1;
+        if ((last && !peali_signature_equal(&theirs, &r->signature)) || (next && theirs.history != r->call)) {
+            r->dissenter = r->ranks[x];
+            r->theirs = last ? theirs : r->signature;
+            return PEAL_ERR_MISMATCH;
+        }
+    }
+    r->agreed[x] = r->call;
+    return PEAL_OK;
+}
+
+/* Pull: have the other ranks come far enough, and in this call? Acquires what raised() released. */
+static peal_status awaited(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     const peali_await *a = r->plan->program->awaits + i->awaits;
+    peal_status status = PEAL_OK;
     for (int32_t k = 1; k < i->nawaits; k++) /* all at once take about as long as one */
         __builtin_prefetch(&r->shown[a[k].rank]->flags[a[k].flag]);
-    for (int32_t k = 0; k < i->nawaits; k++)
+    for (int32_t k = 0; k < i->nawaits && status == PEAL_OK; k++)
         if (peali_load_acquire(&r->shown[a[k].rank]->flags[a[k].flag].value) < peali_run_slice(r, c) + 1)
-            return false;
+            return PEAL_IN_PROGRESS;
+        else if (r->agreed[a[k].rank] != r->call)
+            status = shares(r, a[k].rank);
     /* "Slices done" is a number, so they are done in order (LOWERING, "Waiting"). */
-    return i->flag < 0 || c->slice == 0 || peali_load_relaxed(&r->mine->flags[i->flag].value) == peali_run_slice(r, c);
+    bool turn = i->flag < 0 || c->slice == 0 || peali_load_relaxed(&r->mine->flags[i->flag].value) == peali_run_slice(r, c);
+    return status == PEAL_OK && !turn ? PEAL_IN_PROGRESS : status;
 }
 
 /* A rank within reach whose call of this number differs from this rank's; it shows its calls word by word. */
@@ -156,7 +191,7 @@ static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_in
 static peal_status may_begin(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     if (r->plan->program->mode == PEALI_PULL)
-        return awaited(r, c, i) ? PEAL_OK : PEAL_IN_PROGRESS;
+        return awaited(r, c, i);
     if (i->kind == PEALI_I_ENTER && !peali_run_credited(r, c))
         return PEAL_IN_PROGRESS;
     return landed(r, c, i);

@@ -41,6 +41,7 @@ struct peali_runner {
     const int32_t *ranks; /* within reach, in the communicator */
     peali_public **shown, *mine;
     ptrdiff_t *shift;     /* of each: added to its addresses */
+    uint64_t *agreed;     /* of each: the last call that it is known to share with this rank, as its hash */
     peali_lands lands;
     int64_t *known, sure; /* push: slices that each rank within reach, and that all of them, are known to have left */
     peal_status failed;
