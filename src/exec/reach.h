@@ -37,6 +37,7 @@ typedef struct peali_public {
     peali_arena arena;         /* not pooled: this lies in it */
     struct peali_public *next; /* of those whose owner left first */
     uint64_t call[PEALI_REACH_CALL]; /* this rank's signature; relaxed, because it only names a mistake */
+    int alarm;                 /* set by a rank that found calls that differ; relaxed likewise */
     peali_line left;           /* slices that this rank has left */
     union {
         peali_front front;

@@ -107,6 +107,19 @@ static bool names_call(const peali_runner *r)
     return r->dissenter >= 0 && !peali_signature_alike(&r->theirs, &r->signature);
 }
 
+/* Ranks within reach need not wait for long to hear of it, or may have left: they are told to ask. */
+static void sound_alarm(const peali_runner *r)
+{
+    say_quarrel(r);
+    for (int32_t x = 0; x < r->nreach; x++)
+        peali_store_relaxed(&r->shown[x]->alarm, 1);
+}
+
+static bool alarmed(const peali_runner *r)
+{
+    return peali_load_relaxed(&r->mine->alarm);
+}
+
 /* The call failed with STATUS; the ranks are told before it ends. */
 static peal_status dispute(peali_runner *r, peal_status status)
 {
@@ -115,17 +128,19 @@ static peal_status dispute(peali_runner *r, peal_status status)
     if (!quarrels(r) && names_call(r))
         r->quarrel = (peali_quarrel){r->signature, r->theirs, r->net->rank, r->dissenter};
     if (quarrels(r))
-        say_quarrel(r);
+        sound_alarm(r);
     peali_parley_open(r->parley, &r->quarrel);
     return PEAL_IN_PROGRESS;
 }
 
 static void say_unclear(const peali_runner *r)
 {
-    char call[PEALI_SIGNATURE_TEXT];
+    char call[PEALI_SIGNATURE_TEXT], who[24] = "another rank";
+    if (r->dissenter >= 0)
+        snprintf(who, sizeof who, "rank %d", r->dissenter);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
-              "calls differ: before %s, rank %d made others than this rank, and does not say which; make the same calls in the "
-              "same order on all ranks", peali_signature_words(&r->signature, call), r->dissenter);
+              "calls differ: in or before %s, %s made others than this rank, and does not say which; make the same calls in the "
+              "same order on all ranks", peali_signature_words(&r->signature, call), who);
 }
 
 static peal_status linger(peali_runner *r)
@@ -149,7 +164,7 @@ static peal_status look_at_clock(peali_runner *r)
     if (r->idle_ns == 0)
         r->idle_ns = now_ns;
     int64_t waited_ns = r->waited_ns = now_ns - r->idle_ns;
-    if (waited_ns >= r->parley_ns) {
+    if (waited_ns >= r->parley_ns || alarmed(r)) {
         peali_parley_open(r->parley, &r->quarrel);
         peal_status status = peali_run_overhear(r);
         if (status == PEAL_IN_PROGRESS && peali_parley_heard(r->parley, &r->quarrel))
@@ -185,12 +200,15 @@ static peal_status tend(peali_runner *r)
     return PEAL_IN_PROGRESS;
 }
 
-/* True where a call that this rank left on trust was wrong. */
+/* True where a call that this rank left was wrong. */
 static bool betrayed(peali_runner *r)
 {
-    if (!r->trusts || r->failed != PEAL_OK)
+    if (r->failed != PEAL_OK || !(r->trusts || alarmed(r)))
         return false;
     r->heeded_ns = peali_clock_ns();
+    for (int rank = 0; alarmed(r) && peali_parley_furnish(r->parley) == PEAL_OK && rank < r->net->nranks; rank++)
+        if (rank != r->net->rank)
+            peali_parley_listen(r->parley, rank);
     return peali_parley_heard(r->parley, &r->quarrel);
 }
 
@@ -199,7 +217,7 @@ static bool doomed(peali_runner *r)
 {
     bool begun = r->begun;
     r->begun = true;
-    return !begun && r->trusts && peali_clock_ns() - r->heeded_ns > HEED_NS && betrayed(r);
+    return !begun && (alarmed(r) || (r->trusts && peali_clock_ns() - r->heeded_ns > HEED_NS)) && betrayed(r);
 }
 
 static peal_status end(peali_runner *r)
