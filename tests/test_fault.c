@@ -1,8 +1,7 @@
 /*
- * Collectives over a transport that delays, reorders and fails, one seed after another: `test_fault delays|failures [seeds
- *                                                                                       [first]]`.
- * Where messages are only late, every sum is right. Where an operation fails, each call on each rank ends, with a right sum or a
- * status that says why not.
+ * Collectives over a transport that delays, reorders and fails, one seed after another, between ranks that are all out of reach, or
+ * on nodes of random sizes: `test_fault delays|failures [seeds [first]]`. Where messages are only late, every sum is right. Where
+ * an operation fails, each call on each rank ends, with a right sum or a status that says why not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,6 +26,8 @@ struct scene {
     unsigned long seed;
     const peal_algo *algo;
     unsigned n;
+    char nodes[2 * RANKS + 1]; /* sizes; empty: all apart */
+    int node[RANKS], nnodes;
     size_t count[CALLS];
     peali_layout layouts[RANKS];
     peali_fault faults[RANKS];
@@ -73,16 +74,41 @@ static void body(peal_comm *comm, int rank, void *ctx)
     }
 }
 
-/* The seed's allreduce, among those for N ranks of one node. */
-static const peal_algo *pick(unsigned long seed, unsigned n)
+/* The seed's allreduce, among those for these ranks. */
+static const peal_algo *pick(const struct scene *s)
 {
-    const peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = (int)n, .nnodes = 1};
+    const peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = (int)s->n, .nnodes = s->nnodes, .node = s->node};
     const peal_algo *fit[64];
     uint32_t nfit = 0;
     for (const peal_algo *const *a = peali_algos; *a && nfit < 64; a++)
         if ((*a)->kind == PEAL_ALLREDUCE && peali_algo_fits(*a, &problem))
             fit[nfit++] = *a;
-    return fit[mix(seed * 3 + 1) % nfit];
+    return fit[mix(s->seed * 3 + 1) % nfit];
+}
+
+/* Two seeds of three have nodes. */
+static void place(struct scene *s)
+{
+    s->nnodes = 1;
+    for (unsigned r = 0, size; s->seed % 3 && r < s->n; r += size, s->nnodes++) {
+        size = 1 + mix(s->seed * 31 + r) % (s->n - r);
+        snprintf(s->nodes + strlen(s->nodes), 3, r > 0 ? "+%u" : "%u", size % 10);
+        for (unsigned k = r; k < r + size; k++)
+            s->node[k] = s->nnodes - 1;
+    }
+    s->nnodes -= s->seed % 3 != 0;
+}
+
+static peali_layout layout(const struct scene *s, unsigned rank)
+{
+    peali_layout l = {.apart = !s->nodes[0], .nodes = s->nodes[0] ? s->nodes : NULL, .parley_ms = 20, .fault = &s->faults[rank]};
+    unsigned how = mix(s->seed * 37) % 4;
+    l.push = how == 0;
+    l.pull = how == 1;
+    l.staged = how == 1 && mix(s->seed * 41 + rank) % 2;
+    l.slices = (int)(mix(s->seed * 11) % 6);
+    l.window = l.slices ? 1 + (int)(mix(s->seed * 13) % 4) : 0;
+    return l;
 }
 
 static void compose(struct scene *s, unsigned long seed)
@@ -91,13 +117,13 @@ static void compose(struct scene *s, unsigned long seed)
     memset(s, 0, sizeof(*s));
     s->seed = seed;
     s->n = 2 + mix(seed * 3) % (RANKS - 1);
-    s->algo = pick(seed, s->n);
+    place(s);
+    s->algo = pick(s);
     for (int k = 0; k < CALLS; k++)
         s->count[k] = counts[mix(seed * 7 + (unsigned)k) % 6];
     for (unsigned r = 0; r < s->n; r++) {
         s->faults[r] = (peali_fault){.seed = seed, .delay = (int)(mix(seed * 5) % 60)};
-        s->layouts[r] = (peali_layout){.apart = true, .parley_ms = 20, .slices = (int)(mix(seed * 11) % 6), .fault = &s->faults[r]};
-        s->layouts[r].window = s->layouts[r].slices ? 1 + (int)(mix(seed * 13) % 4) : 0;
+        s->layouts[r] = layout(s, r);
         s->data[r] = calloc(ROOM, sizeof(int32_t));
     }
     if (failures) {
@@ -131,8 +157,8 @@ static bool play(unsigned long seed)
     for (unsigned r = 0; r < s.n; r++)
         for (int k = 0; k < CALLS; k++) {
             if (wrong(&s, r, k))
-                fail_msg("seed %lu, %s, %u ranks, call %d with count %zu, rank %u: %s (%s)", seed, s.algo->name, s.n, k, s.count[k],
-                         r, wrong(&s, r, k), peal_status_text(s.status[r][k]));
+                fail_msg("seed %lu, %s, %u ranks on nodes %s, call %d with count %zu, rank %u: %s (%s)", seed, s.algo->name, s.n,
+                         s.nodes, k, s.count[k], r, wrong(&s, r, k), peal_status_text(s.status[r][k]));
             failed |= s.status[r][k] != PEAL_OK;
         }
     for (unsigned r = 0; r < s.n; r++)

@@ -3,7 +3,14 @@
 
 #include <peal/mpi.h>
 
-enum { SAMPLE = 29, MOST_SECONDS = 2 };
+enum { SAMPLE = 29, MOST_SECONDS = 5 };
+
+/* UCX may need a while to take back what a failed call has under way, and all scenes of a process wait for that. */
+static int at_once(void)
+{
+    const char *net = getenv("PEAL_NET");
+    return net && strcmp(net, "ucx") == 0 ? MOST_AT_ONCE / 6 : MOST_AT_ONCE;
+}
 
 static int world_rank, world_size;
 
@@ -63,7 +70,7 @@ static void run_ranks(struct round *r)
     if (!p)
         exit(2);
     *p = (struct player){.rank = world_rank, .round = r};
-    r->late_ns = 1900000000;
+    r->late_ns = 3 * SECOND;
     play(p);
     memcpy(mine, r->ends[world_rank], sizeof mine);
     MPI_Gather(mine, sizeof mine, MPI_BYTE, r->ends, sizeof mine, MPI_BYTE, 0, MPI_COMM_WORLD);

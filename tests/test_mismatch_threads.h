@@ -1,9 +1,14 @@
 /* test_mismatch.c with threads as ranks: by messages, within reach, and both at once, and with short waits. */
 #include <pthread.h>
 
-enum { SAMPLE = 23, MOST_SECONDS = 2, PARLEY_MS = 150 };
+enum { SAMPLE = 23, MOST_SECONDS = 5, PARLEY_MS = 150 };
 
 static peali_layout layout;
+
+static int at_once(void)
+{
+    return MOST_AT_ONCE;
+}
 
 struct member {
     struct player player;

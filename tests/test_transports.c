@@ -1,6 +1,7 @@
 /*
- * Whole collectives over each transport, under mpirun: right everywhere, and the same bits from threads over loop,
- * from MPI and from UCX. Then what PEAL_NET must refuse, and what a communicator over UCX costs.
+ * Whole collectives over each transport, under mpirun: right everywhere, and the same bits from threads over loop, from MPI, from
+ * UCX and from shared memory, for every algorithm that reduces. Then what PEAL_NET must refuse, and what a communicator over UCX
+ * costs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,14 +19,14 @@
 #include "sched/sched.h"
 #include "team.h"
 
-enum { COUNT = 5003, MOST = 8 };
+enum { COUNT = 5003, MOST = 8, WAYS = 3 };
 
 static int world_rank, world_size;
 
 static const peal_type types[] = {PEAL_INT32, PEAL_FLOAT, PEAL_DOUBLE};
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
-/* One allreduce: its algorithm, and what each rank that this process plays gave and got. */
+/* One call: its algorithm, and what each rank that this process plays gave and got. */
 struct scene {
     const peal_algo *algo;
     peal_type type;
@@ -46,13 +47,21 @@ static void fill(peal_type type, int rank, void *data)
     }
 }
 
+static peal_status call(const struct scene *s, peal_comm *comm, const void *in, void *out)
+{
+    if (s->algo->kind == PEAL_REDUCE)
+        return peal_reduce(in, out, COUNT, s->type, PEAL_SUM, 0, comm, NULL);
+    if (s->algo->kind == PEAL_REDUCE_SCATTER)
+        return peal_reduce_scatter(in, out, (size_t)(COUNT / peal_comm_size(comm)), s->type, PEAL_SUM, comm, NULL);
+    return peal_allreduce(in, out, COUNT, s->type, PEAL_SUM, comm, NULL);
+}
+
 static void sum(peal_comm *comm, int rank, void *ctx)
 {
     struct scene *s = ctx;
     double in[COUNT];
     fill(s->type, rank, in);
-    if (peal_comm_force(comm, PEAL_ALLREDUCE, s->algo->name) != PEAL_OK ||
-        peal_allreduce(in, s->out[rank], COUNT, s->type, PEAL_SUM, comm, NULL) != PEAL_OK)
+    if (peal_comm_force(comm, s->algo->kind, s->algo->name) != PEAL_OK || call(s, comm, in, s->out[rank]) != PEAL_OK)
         __atomic_fetch_add(&s->bad, 1, __ATOMIC_RELAXED);
 }
 
@@ -69,12 +78,12 @@ static peal_status agree(void *ctx, peal_status status)
     return (peal_status)worst;
 }
 
-/* A communicator of the first N processes over transport NAME; NULL in *COMM elsewhere. */
-static peal_status comm_over(const char *name, int n, peal_comm **comm)
+/* A communicator of the first N processes over transport NAME, with shared memory or without; NULL in *COMM elsewhere. */
+static peal_status comm_of(const char *name, bool apart, int n, peal_comm **comm)
 {
     MPI_Comm shadow;
     peali_net *net = NULL;
-    const peali_layout layout = {.net = name};
+    const peali_layout layout = {.net = name, .apart = apart};
     *comm = NULL;
     MPI_Comm_split(MPI_COMM_WORLD, world_rank < n ? 0 : MPI_UNDEFINED, world_rank, &shadow);
     if (world_rank >= n)
@@ -86,16 +95,22 @@ static peal_status comm_over(const char *name, int n, peal_comm **comm)
     return peali_comm_create(&boot, net, &layout, comm);
 }
 
+static peal_status comm_over(const char *name, int n, peal_comm **comm)
+{
+    return comm_of(name, false, n, comm);
+}
+
 static void equal(const struct scene *s, const struct scene *loop, const char *name, int n)
 {
     if (world_rank < n && memcmp(s->out[world_rank], loop->out[world_rank], COUNT * peal_type_bytes(s->type)) != 0)
-        fail_msg("%s, %d ranks, %s: %s and loop differ", s->algo->name, n, peal_type_name(s->type), name);
+        fail_msg("%s %s, %d ranks, %s: %s and loop differ", peal_kind_name(s->algo->kind), s->algo->name, n,
+                 peal_type_name(s->type), name);
     assert_int_equal(s->bad, 0);
 }
 
 static void compare(const peal_algo *algo, int n, peal_comm *const *comms)
 {
-    static const char *const names[] = {"mpi", "ucx"};
+    static const char *const names[WAYS] = {"mpi", "ucx", "shared memory"};
     static struct scene loop, now;
     peali_layout apart[MOST];
     for (int r = 0; r < n; r++)
@@ -104,7 +119,7 @@ static void compare(const peal_algo *algo, int n, peal_comm *const *comms)
         loop = (struct scene){.algo = algo, .type = types[t]};
         assert_int_equal(team_run_in((unsigned)n, apart, sum, &loop), PEAL_OK);
         assert_int_equal(loop.bad, 0);
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < WAYS; k++) {
             now = (struct scene){.algo = algo, .type = types[t]};
             if (comms[k])
                 sum(comms[k], world_rank, &now);
@@ -116,15 +131,17 @@ static void compare(const peal_algo *algo, int n, peal_comm *const *comms)
 static void same_bits(void **state)
 {
     for (int n = 2; n <= world_size && n <= MOST; n++) {
-        const peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = n, .nnodes = 1};
-        peal_comm *comms[2];
-        assert_int_equal(comm_over("mpi", n, &comms[0]), PEAL_OK);
-        assert_int_equal(comm_over("ucx", n, &comms[1]), PEAL_OK);
-        for (const peal_algo *const *a = peali_algos; *a; a++)
-            if ((*a)->kind == PEAL_ALLREDUCE && peali_algo_fits(*a, &problem))
+        peal_comm *comms[WAYS];
+        assert_int_equal(comm_of("mpi", true, n, &comms[0]), PEAL_OK);
+        assert_int_equal(comm_of("ucx", true, n, &comms[1]), PEAL_OK);
+        assert_int_equal(comm_of("mpi", false, n, &comms[2]), PEAL_OK);
+        for (const peal_algo *const *a = peali_algos; *a; a++) {
+            const peal_problem problem = {.kind = (*a)->kind, .nranks = n, .nnodes = 1};
+            if ((*a)->kind != PEAL_ALLGATHER && (*a)->kind != PEAL_BROADCAST && peali_algo_fits(*a, &problem))
                 compare(*a, n, comms);
-        peal_comm_destroy(&comms[0]);
-        peal_comm_destroy(&comms[1]);
+        }
+        for (int k = 0; k < WAYS; k++)
+            peal_comm_destroy(&comms[k]);
         MPI_Barrier(MPI_COMM_WORLD);
     }
 }
