@@ -9,6 +9,8 @@
  * marked not to be inherited would be missing in the child. A peer that reads such a block for a call that is under way reads the
  * file's pages, which hold what the block held at the fork, and the user may not change it before the call ends.
  *
+ * A rank's own stores for such a call must reach the file as well, so they go through a second mapping (exec/room.c).
+ *
  * A page of the file that neither has written yet is seen by both. So when the parent frees such a block, its pages are kept until
  * the children that were forked meanwhile have gone (kin.h); punched or used again, they would change under the child.
  *
@@ -59,6 +61,7 @@ static struct {
     size_t page;
     peali_memfile file;
     peali_pool_view view;
+    unsigned char *alias; /* the second mapping */
     peali_extents extents;
     uint32_t retired; /* list of extents */
     size_t used;      /* bytes from the start that are accessible, because they were used at some time */
@@ -235,8 +238,9 @@ static bool make(size_t bytes)
     if (!peali_memfile_open(&pool.file, bytes))
         return false;
     unsigned char *base = peali_memfile_map(pool.file.fd, bytes, PROT_NONE);
+    pool.alias = peali_memfile_map(pool.file.fd, bytes, PROT_READ | PROT_WRITE);
     pool.private_in = mmap(NULL, counts, PROT_READ | PROT_WRITE, flags, -1, 0);
-    bool listed = base && pool.private_in != MAP_FAILED && peali_extents_open(&pool.extents, (uint32_t)(bytes / pool.page));
+    bool listed = base && pool.alias && madvise(pool.alias, bytes, MADV_DONTFORK) == 0 && pool.private_in != MAP_FAILED && peali_extents_open(&pool.extents, (uint32_t)(bytes / pool.page));
     if (listed && fcntl(pool.file.fd, F_ADD_SEALS, seals) == 0) {
         pool.view.fd = pool.file.fd;
         pool.view.base = base;
@@ -250,6 +254,8 @@ static bool make(size_t bytes)
         munmap(pool.private_in, counts);
     if (base)
         munmap(base, bytes);
+    if (pool.alias)
+        munmap(pool.alias, bytes);
     peali_memfile_close(&pool.file);
     errno = reason;
     return false;
@@ -305,6 +311,11 @@ peal_status peali_pool_open(peali_pool_view *view)
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, -1, "no memory shared between processes: %s", inherited ?
                   "this is a child of the process that made it" : "the program closed its descriptor");
     return PEAL_ERR_UNSUPPORTED;
+}
+
+ptrdiff_t peali_pool_alias(void)
+{
+    return pool.alias - pool.view.base;
 }
 
 void *peali_pool_alloc(size_t bytes, peali_pool_use use)

@@ -51,6 +51,12 @@ bool peali_pool_join(void *at); /* makes one block of that at AT and the next; f
 /* Is all of [AT, AT + BYTES) memory that peers see too, now? A few instructions: every call asks it. Threads: any. */
 PEAL_PUBLIC bool peali_pool_holds(const void *at, size_t bytes);
 
+/*
+ * What must be added to an address in the pool to reach the same page by a second mapping, which stays shared over forks; a child
+ * has not got it. Threads: any, after peali_pool_open.
+ */
+ptrdiff_t peali_pool_alias(void);
+
 /* Did peali_pool_alloc return AT, or a parent's before a fork? Threads: any. */
 bool peali_pool_owns(const void *at);
 

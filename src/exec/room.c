@@ -157,6 +157,17 @@ static bool seen(const peali_runner *r, const void *buffer, peali_extent part)
     return !r->staged && (!r->pooled || peali_pool_holds((const void *)((uintptr_t)buffer + part.at), part.bytes));
 }
 
+/*
+ * A fork during the call has made the buffer's pages private, while this rank and its peers went on in the file's: what they stored
+ * there is fetched.
+ */
+void peali_run_come_home(const peali_runner *r)
+{
+    unsigned char *out = r->out + r->plan->wanted.at;
+    if (r->shift[r->me] != 0 && !r->staged_out && r->plan->wanted.bytes > 0 && !peali_pool_holds(out, r->plan->wanted.bytes))
+        memcpy(out, out + r->shift[r->me], r->plan->wanted.bytes);
+}
+
 static void show_call(peali_runner *r)
 {
     uint64_t words[PEALI_REACH_CALL];
@@ -182,6 +193,7 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     r->seen = in && out;
     r->staged_in = touched && !in;
     r->staged_out = touched && !out;
+    r->shift[r->me] = touched && r->pooled ? peali_pool_alias() : 0;
     unsigned char *half = r->staging + plan->slice_bytes * (size_t)plan->job.window;
     peali_front *front = &r->mine->front;
     front->tmp = (uintptr_t)r->scratch;

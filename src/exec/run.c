@@ -193,7 +193,8 @@ int32_t peali_run_oldest(const peali_runner *r)
 void peali_run_leave(peali_runner *r, peali_cursor *c)
 {
     peali_run_stage(r, c, false);
-    peali_plan_divide(r->plan, c->slice, r->out); /* nobody reads this slice of OUT any more */
+    unsigned char *out = r->out + (r->staged_out ? 0 : r->shift[r->me]);
+    peali_plan_divide(r->plan, c->slice, out); /* nobody reads this slice of OUT any more */
     if (r->plan->program->mode == PEALI_PUSH)
         learn(r, c);
     c->slice += r->plan->job.window;

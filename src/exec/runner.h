@@ -128,6 +128,9 @@ size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peal
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i);
 void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill);
 
+/* At the end of a call: gives the user what a fork during it has parted from the buffer. */
+void peali_run_come_home(const peali_runner *r);
+
 /* Push: the line of landing slot LOC, whose value is its stamp. */
 peali_line *peali_run_landing(const peali_runner *r, const peali_cursor *c, peali_loc loc);
 

@@ -240,6 +240,7 @@ static peal_status end(peali_runner *r)
         peali_parley_listen(r->parley, plan->unheard[k]);
     r->trusts = plan->nunheard > 0 || (r->trusts && plan->rooted);
     peali_run_deafen(r);
+    peali_run_come_home(r);
     r->base += (uint64_t)plan->job.slices;
     r->heard = plan->program->all_hear && r->nreach > 1 ? r->seen : -1;
     r->plan = NULL;
