@@ -68,6 +68,7 @@ static const struct row {
     {PEAL_ALLREDUCE, "binomial", 0, 1e-9},
     {PEAL_ALLREDUCE, "one_shot", 0, 1e-9},
     {PEAL_ALLREDUCE, "two_shot", 0, 1e-9},
+    {PEAL_ALLREDUCE, "sra_knomial", 0, 1e-9},
     {PEAL_ALLREDUCE, "double_binary_tree", 0, 0.05},
     {PEAL_ALLREDUCE, "hierarchical", 4, 1e-9},
     {PEAL_ALLREDUCE, "hierarchical_tree", 4, 0.15},

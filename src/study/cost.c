@@ -50,6 +50,15 @@ static part direct(const peal_bill *b, peal_kind kind, int n)
     return (part){b->rounds, messages - b->rounds, sent, messages, sent, sums, sums};
 }
 
+/* A team's messages all at once; those of the reduce-scatter, which are half of all, have a slot each. */
+static part sra_knomial(const peal_bill *b, peal_kind kind, int n)
+{
+    part p = regular(b, kind, n);
+    p.messages = 2.0 * b->slots;
+    p.queued = p.messages - p.rounds;
+    return p;
+}
+
 /* A chain of messages, which the bill counts, may pass by some rounds of a rank. Ranges that wrap, as one may in every round but
  * those of one block, are two messages; the reduce-scatter sends each block by itself. */
 static part circulant(const peal_bill *b, peal_kind kind, int n)
@@ -107,6 +116,7 @@ static const struct form {
     {"circulant", circulant}, {"recursive_doubling", recursive_doubling}, {"rabenseifner", rabenseifner},
     {"binomial", binomial},   {"double_binary_tree", trees},              {"two_tree", trees},
     {"direct", direct},       {"one_shot", direct},                       {"two_shot", direct},
+    {"sra_knomial", sra_knomial},
 };
 
 static part part_of(const peal_algo *algo, const peal_problem *problem)
