@@ -3,6 +3,14 @@
  *
  * A communicator comes from an MPI communicator (peal/mpi.h), or from the threads of one process
  * (peal_threads_create). A collective is called by every rank of its communicator, in the same order.
+ *
+ * Calls that differ between ranks end with PEAL_ERR_MISMATCH, and the log of every rank has both calls in full, about a second
+ * after they were made at the latest. A rank that gets nothing of others in its call (the root of a broadcast, a rank below the
+ * root of a reduce, a call with count 0) may have left it before anybody could know. Such a rank gets PEAL_ERR_MISMATCH at its next
+ * call on the communicator; where there is none, its log has both calls if they are known when the communicator is destroyed, and
+ * else the logs of the others alone have them.
+ *
+ * After a call failed, its buffers are freed after the communicator: other ranks may still read them.
  */
 #ifndef PEAL_PEAL_H
 #define PEAL_PEAL_H

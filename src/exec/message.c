@@ -204,12 +204,30 @@ bool peali_run_pending(const peali_runner *r, const peali_cursor *c, int32_t no)
     return !c->over[peali_run_first_req(r->plan, no)] || !right(r, r->plan->lead[no]);
 }
 
-void peali_run_cancel(peali_runner *r)
+static void cancel_data(peali_runner *r, peali_cursor *c, int kind)
+{
+    for (int32_t no = 0; no < r->plan->program->ninstrs; no++) {
+        const peali_instr *i = instr_of(r, no);
+        int32_t req = peali_run_first_req(r->plan, no);
+        for (int32_t u = req; i->kind == kind && u < req + peali_plan_units(r->plan, i); u++) {
+            if (!c->over[u])
+                r->net->cancel(r->net, &c->reqs[u]);
+            c->over[u] = true;
+        }
+    }
+}
+
+void peali_run_hands_off(peali_runner *r)
 {
     for (int32_t w = 0; w < r->plan->job.window; w++)
-        for (int32_t q = 0; q < r->plan->nreqs; q++)
-            if (!r->cursors[w].over[q])
-                r->net->cancel(r->net, &r->cursors[w].reqs[q]);
+        cancel_data(r, &r->cursors[w], PEALI_I_RECV);
+}
+
+void peali_run_cancel(peali_runner *r)
+{
+    peali_run_hands_off(r);
+    for (int32_t w = 0; w < r->plan->job.window; w++)
+        cancel_data(r, &r->cursors[w], PEALI_I_SEND);
     for (int32_t lead = 0; lead < r->plan->nleads; lead++)
         if (r->leads[lead].state == PEALI_LEAD_POSTED)
             r->net->cancel(r->net, &r->leads[lead].req);

@@ -20,7 +20,7 @@ typedef struct word {
 typedef struct line {
     word sent, heard;
     peali_net_req send, recv;
-    bool sending, listening, spoke;
+    bool sending, listening, spoke, quarrels;
     uint64_t now; /* where it spoke: in its last word */
 } line;
 
@@ -59,7 +59,7 @@ void peali_parley_destroy(peali_parley **parley)
     peali_free(p);
 }
 
-/* One word at a time: the next one follows when this one is over (peali_parley_told). */
+/* One word at a time: the next one follows when this one is over (peali_parley_settled). */
 static void tell(peali_parley *p, int rank)
 {
     line *l = &p->lines[rank];
@@ -129,6 +129,7 @@ static void hear(peali_parley *p, int rank)
     l->spoke = true;
     l->now = l->heard.now;
     hold_against(p, rank, &l->heard);
+    l->quarrels = l->heard.quarrel.one_rank >= 0;
     if (p->found.one_rank < 0)
         p->found = l->heard.quarrel;
     peali_parley_listen(p, rank);
@@ -145,14 +146,15 @@ bool peali_parley_heard(peali_parley *p, peali_quarrel *quarrel)
     return true;
 }
 
-bool peali_parley_told(peali_parley *p)
+bool peali_parley_settled(peali_parley *p)
 {
     bool all = true;
     for (int r = 0; p->open && r < p->net->nranks; r++) {
         if (r == p->net->rank)
             continue;
         tell(p, r);
-        all &= !p->lines[r].sending;
+        hear(p, r);
+        all &= !p->lines[r].sending && p->lines[r].quarrels;
     }
     return all;
 }

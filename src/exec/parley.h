@@ -34,8 +34,8 @@ void peali_parley_listen(peali_parley *parley, int rank);
 /* True where a rank tells of a quarrel, or what it called contradicts what this one did: *QUARREL. Drives the messages. */
 bool peali_parley_heard(peali_parley *parley, peali_quarrel *quarrel);
 
-/* True where this rank's last word reached all ranks. */
-bool peali_parley_told(peali_parley *parley);
+/* True where all ranks know of the quarrel, and said so: none of them goes on with the call. */
+bool peali_parley_settled(peali_parley *parley);
 
 /*
  * Lists in TEXT the ranks that have not said a word in this call or a later one; their number. Of those that did so in this one,

@@ -140,6 +140,9 @@ peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no);
 bool peali_run_pending(const peali_runner *r, const peali_cursor *c, int32_t no);
 void peali_run_cancel(peali_runner *r);
 
+/* Forgets what would still read peers' memory: the receives. */
+void peali_run_hands_off(peali_runner *r);
+
 /* The rank within reach that C waits for, or -1. */
 int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c);
 

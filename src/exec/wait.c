@@ -1,7 +1,7 @@
 /*
  * Waiting: when to give the core away, when to drive the host library, when to ask the other ranks what they called, and when to
- * give up. A call that fails lingers until the other ranks could hear of it, so that each of them can say what was wrong. A rank
- * that left a call on trust, because it only had to send there, listens on.
+ * give up. A call that fails lingers until the other ranks know, so that each of them can say what was wrong, and none reads what
+ * the program may free after it. A rank that left a call on trust, because it only had to send there, listens on.
  */
 #include "exec/runner.h"
 
@@ -135,6 +135,7 @@ static peal_status dispute(peali_runner *r, peal_status status)
         r->quarrel = (peali_quarrel){r->signature, r->theirs, r->net->rank, r->dissenter};
     if (quarrels(r))
         sound_alarm(r);
+    peali_run_hands_off(r);
     peali_parley_open(r->parley, &r->quarrel);
     return PEAL_IN_PROGRESS;
 }
@@ -154,8 +155,8 @@ static peal_status linger(peali_runner *r)
     bool heard = !quarrels(r) && peali_parley_heard(r->parley, &r->quarrel);
     if (heard || (!quarrels(r) && peali_run_overhear(r) == PEAL_ERR_MISMATCH && names_call(r)))
         return dispute(r, PEAL_ERR_MISMATCH);
-    bool told = peali_parley_told(r->parley), late = peali_clock_ns() - r->verdict_ns > answers_ns(r);
-    if (!late && !(told && quarrels(r)))
+    bool settled = peali_parley_settled(r->parley) && quarrels(r), late = peali_clock_ns() - r->verdict_ns > answers_ns(r);
+    if (!settled && !late)
         return PEAL_IN_PROGRESS;
     if (!quarrels(r) && r->verdict == PEAL_ERR_MISMATCH)
         say_unclear(r);
