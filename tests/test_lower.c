@@ -116,6 +116,22 @@ static void test_recursive_multiplying(void **state)
     assert_int_equal(s.most_dst, 8); /* seven slots, and its own sum */
 }
 
+/* One sum in each round, whose parts others read in the next, and not more copies than messages. */
+static void test_sra_knomial(void **state)
+{
+    static const struct {
+        int n, first, second;
+    } teams[] = {{16, 4, 4}, {32, 8, 4}, {64, 8, 8}};
+    for (int i = 0; i < 3; i++)
+        for (int r = 0; r < teams[i].n; r++) {
+            shape pull = shape_of("sra_knomial", teams[i].n, teams[i].n, PEALI_PULL, r);
+            int messages = teams[i].first - 1 + teams[i].second - 1;
+            assert_int_equal(pull.reduces, 2);
+            assert_int_equal(pull.most_src, teams[i].first);
+            assert_in_range(pull.copies, 0, messages);
+        }
+}
+
 static void test_tree_keeps_its_shape(void **state)
 {
     for (int r = 0; r < 16; r++) {
@@ -130,7 +146,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_shot_within_reach), cmocka_unit_test(test_ring_over_messages),
         cmocka_unit_test(test_ring_keeps_its_shape),  cmocka_unit_test(test_one_shot_push),
-        cmocka_unit_test(test_recursive_multiplying), cmocka_unit_test(test_tree_keeps_its_shape),
+        cmocka_unit_test(test_recursive_multiplying), cmocka_unit_test(test_sra_knomial),
+        cmocka_unit_test(test_tree_keeps_its_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -391,8 +391,22 @@ void peali_fuse_reduce(peali_work *w, const peali_move *m)
     overwrite(w, m, q);
 }
 
+/* A sum of which others read parts is stored whole: each part would be stored before it is read, and be an instruction. */
+static void store_larger_sum(peali_work *w, const peali_move *m)
+{
+    int32_t n;
+    peali_cell *c = peali_work_cells(w, m->s, m->first, m->end, &n);
+    for (peali_link *l = n > 0 ? c[0].writers : NULL; l; l = l->next) {
+        peali_pending *p = l->what;
+        if (p->nsrc > 1 && p->end - p->first > m->end - m->first && meets(p, m->first, m->end) && writes(p, m->s))
+            store(w, p);
+    }
+}
+
 void peali_fuse_send(peali_work *w, const peali_move *m)
 {
+    if (w->mode == PEALI_PULL)
+        store_larger_sum(w, m);
     peali_pending *p = exact(w, m->s, m->first, m->end);
     if (w->mode == PEALI_PULL && w->nevents > 0 && (!p || p->nsrc == 1)) {
         peali_emit_settle(w, p ? p->src[0] : m->s, m->first, m->end);
