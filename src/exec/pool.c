@@ -240,7 +240,8 @@ static bool make(size_t bytes)
     unsigned char *base = peali_memfile_map(pool.file.fd, bytes, PROT_NONE);
     pool.alias = peali_memfile_map(pool.file.fd, bytes, PROT_READ | PROT_WRITE);
     pool.private_in = mmap(NULL, counts, PROT_READ | PROT_WRITE, flags, -1, 0);
-    bool listed = base && pool.alias && madvise(pool.alias, bytes, MADV_DONTFORK) == 0 && pool.private_in != MAP_FAILED && peali_extents_open(&pool.extents, (uint32_t)(bytes / pool.page));
+    bool mapped = base && pool.alias && madvise(pool.alias, bytes, MADV_DONTFORK) == 0 && pool.private_in != MAP_FAILED;
+    bool listed = mapped && peali_extents_open(&pool.extents, (uint32_t)(bytes / pool.page));
     if (listed && fcntl(pool.file.fd, F_ADD_SEALS, seals) == 0) {
         pool.view.fd = pool.file.fd;
         pool.view.base = base;
