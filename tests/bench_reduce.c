@@ -105,11 +105,11 @@ static int table(peali_isa isa)
 {
     static const size_t sizes[] = {64 << 10, 1 << 20, 64 << 20};
     static const int shapes[][2] = {{2, 2}, {3, 1}, {4, 1}, {4, 4}, {16, 1}, {64, 1}, {64, 4}};
-    static const peal_type types[] = {PEAL_FLOAT, PEAL_DOUBLE, PEAL_INT32, PEAL_BF16, PEAL_FP16};
+    static const peal_type types[] = {PEAL_FLOAT, PEAL_DOUBLE, PEAL_INT32, PEAL_BF16, PEAL_FP16, PEAL_INT8, PEAL_INT64};
     static const peal_op ops[] = {PEAL_SUM, PEAL_MAX};
     int failed = 0;
     printf("%-8s %-8s %-5s %4s %4s %10s %9s %9s %7s\n", "isa", "type", "op", "nsrc", "ndst", "bytes", "GB/s", "add GB/s", "ratio");
-    for (int t = 0; t < 5; t++)
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (int o = 0; o < 2; o++)
             for (int z = 0; z < 3; z++)
                 failed += row(&(struct shape){types[t], ops[o], 2, 1, sizes[z]}, isa);

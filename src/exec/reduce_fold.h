@@ -9,15 +9,16 @@
 /* A destination that is a source exactly is read before it is written, element by element: hence ivdep. */
 static INLINE void OF(loop)(peal_op op, const struct step *s, int k)
 {
-    const T *a = s->in[0], *b = s->in[1], *c = k > 2 ? s->in[2] : a, *d = k > 3 ? s->in[3] : a;
+    const T *in[GROUP];
     T *out = s->out, *also = k == 2 ? s->also : NULL;
+    size_t count = s->count; /* no field: a store of a byte, or of the type that it has, could change it */
+    for (int n = 0; n < k; n++)
+        in[n] = s->in[n];
 #pragma GCC ivdep
-    for (size_t i = 0; i < s->count; i++) {
-        W x = OF(apply)(op, OF(take)(op, a[i]), OF(take)(op, b[i]));
-        if (k > 2)
-            x = OF(apply)(op, x, OF(take)(op, c[i]));
-        if (k > 3)
-            x = OF(apply)(op, x, OF(take)(op, d[i]));
+    for (size_t i = 0; i < count; i++) {
+        W x = OF(take)(op, in[0][i]);
+        for (int n = 1; n < k; n++)
+            x = OF(apply)(op, x, OF(take)(op, in[n][i]));
         out[i] = OF(give)(op, x);
         if (also)
             also[i] = OF(give)(op, x);
