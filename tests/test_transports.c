@@ -13,15 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <mpi.h>
-
-#include "net/net_mpi.h"
 #include "sched/sched.h"
 #include "team.h"
+#include "world.h"
 
 enum { COUNT = 5003, MOST = 8, WAYS = 3 };
-
-static int world_rank, world_size;
 
 static const peal_type types[] = {PEAL_INT32, PEAL_FLOAT, PEAL_DOUBLE};
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
@@ -65,39 +61,15 @@ static void sum(peal_comm *comm, int rank, void *ctx)
         __atomic_fetch_add(&s->bad, 1, __ATOMIC_RELAXED);
 }
 
-static peal_status gather(void *ctx, const void *mine, void *all, size_t bytes)
-{
-    return MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, *(MPI_Comm *)ctx) == MPI_SUCCESS ? PEAL_OK
-                                                                                                                : PEAL_ERR_NET;
-}
-
-static peal_status agree(void *ctx, peal_status status)
-{
-    int mine = status, worst;
-    MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MIN, *(MPI_Comm *)ctx);
-    return (peal_status)worst;
-}
-
-/* A communicator of the first N processes over transport NAME, with shared memory or without; NULL in *COMM elsewhere. */
+/* A communicator of the first N processes over transport NAME, with shared memory or without. */
 static peal_status comm_of(const char *name, bool apart, int n, peal_comm **comm)
 {
-    MPI_Comm shadow;
-    peali_net *net = NULL;
-    const peali_layout layout = {.net = name, .apart = apart};
-    *comm = NULL;
-    MPI_Comm_split(MPI_COMM_WORLD, world_rank < n ? 0 : MPI_UNDEFINED, world_rank, &shadow);
-    if (world_rank >= n)
-        return PEAL_OK;
-    if (peali_net_mpi_create(shadow, &net) != PEAL_OK)
-        exit(2);
-    const peali_bootstrap boot = {.rank = world_rank, .nranks = n, .place = world_rank, .places = world_size,
-                                  .allgather = gather, .agree = agree, .ctx = &shadow};
-    return peali_comm_create(&boot, net, &layout, comm);
+    return world_comm(&(peali_layout){.net = name, .apart = apart}, n, world_rank, comm);
 }
 
 static peal_status comm_over(const char *name, int n, peal_comm **comm)
 {
-    return comm_of(name, false, n, comm);
+    return comm_of(name, true, n, comm);
 }
 
 static void equal(const struct scene *s, const struct scene *loop, const char *name, int n)
@@ -239,9 +211,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(leaves_alone),
         cmocka_unit_test(host_moves),
     };
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    world_start(&argc, &argv);
     int failed = cmocka_run_group_tests_name("transports", tests, NULL, NULL);
     MPI_Finalize();
     return failed != 0;
