@@ -1,6 +1,7 @@
 /*
  * Programs across reach: random collectives in a row, without a barrier, in pull and push, on 1 to 4 nodes of threads with messages
- * between them, with short windows, one rank staged, and slow and fast ranks; every result must be right.
+ * between them, with short windows, one rank staged, and slow and fast ranks; every result must be right. And by messages alone, of
+ * which each waits for its receive.
  *
  * usage: test_reach [ROUNDS [CALLS [FIRST_SEED]]]
  */
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "team.h"
 #include "turns.h"
@@ -81,11 +83,43 @@ static void test_random_calls_in_a_row(void **state)
     }
 }
 
+static void play_all(peal_comm *comm, int rank, void *ctx)
+{
+    static const size_t sizes[] = {100, 300, ROOM};
+    int *wrong = ctx, n = peal_comm_size(comm);
+    uint32_t *data = malloc(2 * sizeof *data * (size_t)n * ROOM);
+    for (const peal_algo *const *a = peali_algos; *a && wrong[rank] == 0; a++) {
+        const peal_problem problem = {.kind = (*a)->kind, .nranks = n, .nnodes = 1};
+        for (unsigned k = 0; k < 3 && peali_algo_fits(*a, &problem); k++) {
+            turn t = {.algo = *a, .call = k, .n = n, .rank = rank, .count = sizes[k], .in = data, .out = data + (size_t)n * ROOM};
+            wrong[rank] |= turn_play(comm, &t);
+        }
+    }
+    free(data);
+}
+
+/* A call that made progress only when ranks ask each other what they called would not end here. */
+static void test_nobody_has_to_ask(void **state)
+{
+    for (unsigned n = 2; n <= 5; n++)
+        for (int push = 0; push < 2; push++) {
+            int wrong[TURN_RANKS] = {0};
+            peali_layout layouts[TURN_RANKS];
+            for (unsigned r = 0; r < n; r++)
+                layouts[r] = (peali_layout){.apart = true, .push = push, .parley_ms = 3600000};
+            alarm(100);
+            assert_int_equal(team_run_in(n, layouts, play_all, wrong), PEAL_OK);
+            alarm(0);
+            for (unsigned r = 0; r < n; r++)
+                assert_int_equal(wrong[r], 0);
+        }
+}
+
 int main(int argc, char **argv)
 {
     rounds = argc > 1 ? atoi(argv[1]) : rounds;
     calls = argc > 2 ? atoi(argv[2]) : calls;
     first_seed = argc > 3 ? atoi(argv[3]) : first_seed;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_calls_in_a_row)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_calls_in_a_row), cmocka_unit_test(test_nobody_has_to_ask)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

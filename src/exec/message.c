@@ -220,6 +220,15 @@ static bool received(const peali_runner *r, int32_t lead)
     return instr_of(r, r->plan->first[lead])->kind == PEALI_I_RECV;
 }
 
+peal_status peali_run_hear(peali_runner *r)
+{
+    peal_status status = PEAL_OK;
+    for (int32_t lead = 0; lead < r->plan->nleads && status >= 0; lead++)
+        if (received(r, lead) && r->leads[lead].state == PEALI_LEAD_POSTED)
+            status = lead_over(r, lead);
+    return status < 0 ? status : PEAL_IN_PROGRESS;
+}
+
 static void listen(peali_runner *r)
 {
     if (!r->strays)

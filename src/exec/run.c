@@ -279,5 +279,7 @@ peal_status peali_run_advance(peali_runner *r)
         status = pass(r);
         r->moved |= status == PEAL_OK;
     }
+    if (status == PEAL_IN_PROGRESS)
+        status = peali_run_hear(r);
     return r->left == 0 ? r->net->flush(r->net) : status;
 }

@@ -141,6 +141,12 @@ void peali_run_cancel(peali_runner *r);
 int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c);
 
 /*
+ * For a pass that ended waiting: lets messages be received whose leads have come, whatever the program waits for, because the other
+ * rank's sends may wait for that. PEAL_IN_PROGRESS or an error.
+ */
+peal_status peali_run_hear(peali_runner *r);
+
+/*
  * For a call that does not end: looks for leads from all ranks, whether the call expects them now, later or never.
  * PEAL_IN_PROGRESS; PEAL_ERR_MISMATCH: r->dissenter has another call; or an error of the transport. Deafen comes before the next
  * call.
