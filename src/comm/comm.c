@@ -122,7 +122,8 @@ static peal_status force_configured(peal_comm *comm)
 static peal_status show(peal_comm *comm, bool threads, hello *mine)
 {
     const peali_layout *l = &comm->layout;
-    peali_lands lands = {l->pull ? 0 : 2 * l->landings, l->land_bytes};
+    bool pulls = l->pull || (l->apart && !l->push); /* in every call */
+    peali_lands lands = {pulls ? 0 : 2 * l->landings, l->land_bytes};
     if (!threads && !l->apart && peali_host_open(&comm->host, &mine->host) == PEAL_ERR_MEMORY)
         return PEAL_ERR_MEMORY;
     peali_public *shown = peali_public_create(1, &lands, comm->host != NULL);

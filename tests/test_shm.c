@@ -1,0 +1,352 @@
+/*
+ * Shared memory between processes, under mpirun: random collectives in a row, in all layouts, on ordinary memory and on memory that
+ * peers reach; several communicators in flight; and what communicators cost, while they are there and afterwards.
+ *
+ * usage: test_shm [SCENES [CALLS [FIRST_SEED]]]
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "exec/pool.h"
+#include "turns.h"
+#include "world.h"
+
+enum { LONGEST = 30000, SHIFTS = 16, SCENE_SECONDS = 100, COMMS = 3 };
+
+static int scenes = 24, calls = 40, first_seed = 1;
+static const size_t sizes[] = {1, 2, 5, 64, 1000, 1025, 5000, LONGEST};
+
+/* Room for a whole vector, in and out, in memory of both kinds. */
+typedef struct rooms {
+    uint32_t *ordinary[2], *shared[2];
+} rooms;
+
+static size_t room_bytes(void)
+{
+    return ((size_t)world_size * LONGEST + SHIFTS) * sizeof(uint32_t);
+}
+
+static void rooms_open(rooms *r)
+{
+    for (int k = 0; k < 2; k++) {
+        r->ordinary[k] = malloc(room_bytes());
+        r->shared[k] = peal_mem_alloc(room_bytes());
+        assert_true(r->ordinary[k] && r->shared[k] && peali_pool_holds(r->shared[k], room_bytes()));
+    }
+}
+
+static void rooms_close(rooms *r)
+{
+    for (int k = 0; k < 2; k++) {
+        free(r->ordinary[k]);
+        peal_mem_free(r->shared[k]);
+    }
+}
+
+/* Whose buffers lie in shared memory. */
+typedef enum memory { NOBODY, ALL, ALL_BUT_ONE, IN_TURNS, ANYBODY, MEMORIES } memory;
+
+static bool is_shared(memory m, const turn *t, unsigned *mine)
+{
+    return m == ALL || (m == ALL_BUT_ONE && t->rank != (int)(t->call / 4) % t->n) || (m == IN_TURNS && t->call / 4 % 2) ||
+           (m == ANYBODY && turn_next(mine) % 2);
+}
+
+/* Finds a place for the buffers of T; memory comes and goes between the calls. */
+static void place(rooms *r, memory m, turn *t, unsigned *mine)
+{
+    if (turn_next(mine) % 8 == 0) {
+        peal_mem_free(r->shared[0]);
+        r->shared[0] = peal_mem_alloc(room_bytes());
+    }
+    t->in = (is_shared(m, t, mine) ? r->shared : r->ordinary)[0] + turn_next(mine) % SHIFTS;
+    t->out = (is_shared(m, t, mine) ? r->shared : r->ordinary)[1] + turn_next(mine) % SHIFTS;
+}
+
+static char doing[200]; /* what is said where it takes too long */
+
+static void too_long(int number)
+{
+    (void)!write(STDERR_FILENO, doing, strlen(doing));
+    _exit(3);
+}
+
+typedef struct scene {
+    int n;
+    unsigned seed;
+    memory memory;
+    char nodes[32];
+    peali_layout layout;
+} scene;
+
+static void lay_out(scene *s)
+{
+    unsigned seed = s->seed * 7919u;
+    s->n = 2 + (int)(turn_next(&seed) % (unsigned)(world_size - 1));
+    s->memory = (memory)(turn_next(&seed) % MEMORIES);
+    if (turn_next(&seed) % 2)
+        turn_nodes(s->nodes, sizeof s->nodes, s->n, &seed);
+    else
+        snprintf(s->nodes, sizeof s->nodes, "%d", s->n);
+    unsigned mode = turn_next(&seed) % 4;
+    s->layout = (peali_layout){.nodes = s->nodes, .push = mode == 1, .pull = mode == 2};
+    s->layout.slices = (int)(turn_next(&seed) % 6);
+    s->layout.window = (int)(turn_next(&seed) % 5);
+    s->layout.land_bytes = turn_next(&seed) % 2 ? 16 << 10 : 0;
+    s->layout.staged = world_rank == (int)(turn_next(&seed) % (unsigned)s->n) && mode != 1 && turn_next(&seed) % 2;
+}
+
+static int play(peal_comm *comm, const scene *s, rooms *r)
+{
+    unsigned seed = s->seed, mine = s->seed * 31u + (unsigned)world_rank;
+    for (unsigned call = 0; call < (unsigned)calls; call++) {
+        turn t = {.call = call, .n = s->n, .rank = world_rank};
+        turn_draw(&t, sizes, sizeof sizes / sizeof *sizes, s->nodes, &seed);
+        place(r, s->memory, &t, &mine);
+        if (turn_play(comm, &t))
+            return 1;
+        if (turn_next(&mine) % 16 == 0)
+            usleep(200);
+    }
+    return 0;
+}
+
+static void random_calls_in_a_row(void **state)
+{
+    rooms r;
+    rooms_open(&r);
+    for (int k = 0; k < scenes; k++) {
+        scene s = {.seed = (unsigned)(first_seed + k)};
+        peal_comm *comm;
+        int wrong = 0;
+        lay_out(&s);
+        snprintf(doing, sizeof doing, "seed %u, %d ranks (%s), memory %d, push %d, pull %d, slices %d, window %d, %zu bytes\n",
+                 s.seed, s.n, s.nodes, s.memory, s.layout.push, s.layout.pull, s.layout.slices, s.layout.window,
+                 s.layout.land_bytes);
+        alarm(SCENE_SECONDS);
+        assert_int_equal(world_comm(&s.layout, s.n, world_rank, &comm), PEAL_OK);
+        if (comm)
+            wrong = play(comm, &s, &r);
+        if (!world_all(!wrong))
+            fail_msg("wrong %s: %s", wrong ? "here" : "elsewhere", doing);
+        peal_comm_destroy(&comm);
+    }
+    rooms_close(&r);
+}
+
+/* Ends the calls of all communicators, in an order of this rank's own. */
+static int end_all(turn *t, peal_request **requests, unsigned *mine)
+{
+    int wrong = 0;
+    for (int left = COMMS; left > 0;) {
+        unsigned k = turn_next(mine) % COMMS;
+        if (!requests[k])
+            continue;
+        peal_status status = turn_next(mine) % 2 ? peal_test(&requests[k]) : peal_wait(&requests[k]);
+        if (status == PEAL_IN_PROGRESS)
+            continue;
+        wrong |= status != PEAL_OK || turn_wrong(&t[k]);
+        left--;
+    }
+    return wrong;
+}
+
+static int start_all(peal_comm *const *comms, rooms *r, unsigned call, unsigned *seed, unsigned *mine)
+{
+    peal_request *requests[COMMS] = {NULL};
+    turn t[COMMS];
+    unsigned first = turn_next(mine) % COMMS;
+    char nodes[16];
+    snprintf(nodes, sizeof nodes, "%d", world_size);
+    for (unsigned k = 0; k < COMMS; k++) {
+        t[k] = (turn){.call = call * COMMS + k, .n = world_size, .rank = peal_comm_rank(comms[k])};
+        turn_draw(&t[k], sizes, sizeof sizes / sizeof *sizes, nodes, seed);
+        place(&r[k], ANYBODY, &t[k], mine);
+    }
+    for (unsigned i = 0; i < COMMS; i++) {
+        unsigned k = (first + i) % COMMS;
+        if (turn_start(comms[k], &t[k], &requests[k]) != PEAL_OK)
+            return 1;
+    }
+    return end_all(t, requests, mine);
+}
+
+/* One with the ranks in order, one with them turned round, one of messages. */
+static void several_in_flight(void **state)
+{
+    peal_comm *comms[COMMS];
+    rooms r[COMMS];
+    unsigned seed = 7, mine = (unsigned)world_rank;
+    int wrong = 0;
+    for (int k = 0; k < COMMS; k++) {
+        rooms_open(&r[k]);
+        assert_int_equal(world_comm(&(peali_layout){.apart = k == 2}, world_size, k == 1 ? -world_rank : world_rank, &comms[k]),
+                         PEAL_OK);
+    }
+    alarm(SCENE_SECONDS);
+    for (unsigned call = 0; call < 40 && !wrong; call++)
+        wrong = start_all(comms, r, call, &seed, &mine);
+    assert_true(world_all(!wrong));
+    for (int k = 0; k < COMMS; k++) {
+        peal_comm_destroy(&comms[k]);
+        rooms_close(&r[k]);
+    }
+}
+
+/* What this process has taken of the machine. */
+typedef struct footprint {
+    long private_kib, pool_kib, mappings, descriptors;
+} footprint;
+
+static long status_kib(const char *what)
+{
+    char line[256];
+    long kib = -1;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, what, strlen(what)) == 0)
+            kib = strtol(line + strlen(what), NULL, 10);
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+static long lines_of(const char *path)
+{
+    long lines = 0;
+    FILE *f = fopen(path, "r");
+    for (int c; f && (c = getc(f)) != EOF;)
+        lines += c == '\n';
+    if (f)
+        fclose(f);
+    return lines;
+}
+
+static long entries_of(const char *path)
+{
+    long entries = 0;
+    DIR *d = opendir(path);
+    while (d && readdir(d))
+        entries++;
+    if (d)
+        closedir(d);
+    return entries;
+}
+
+static footprint footprint_now(void)
+{
+    peali_pool_view view;
+    struct stat file;
+    assert_int_equal(peali_pool_open(&view), PEAL_OK);
+    assert_int_equal(fstat(view.fd, &file), 0);
+    return (footprint){status_kib("RssAnon:"), file.st_blocks / 2, lines_of("/proc/self/maps"), entries_of("/proc/self/fd")};
+}
+
+/* Calls of all sizes and kinds, on memory of both kinds. */
+static void exercise(peal_comm *comm, rooms *r)
+{
+    char nodes[16];
+    unsigned mine = 0;
+    int wrong = 0;
+    snprintf(nodes, sizeof nodes, "%d", world_size);
+    for (unsigned call = 0; call < 64; call++) {
+        unsigned seed = call;
+        turn t = {.call = call, .n = world_size, .rank = world_rank};
+        turn_draw(&t, &sizes[call % 8], 1, nodes, &seed);
+        place(r, call / 8 % 2 ? ALL : NOBODY, &t, &mine);
+        wrong |= turn_play(comm, &t);
+    }
+    assert_true(world_all(!wrong));
+}
+
+/* True, and said, where what a process takes is not known to be Peal's. */
+static bool others_take(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    print_message("skipped: a sanitizer keeps what is freed\n");
+    return true;
+#else
+    return false;
+#endif
+}
+
+static void come_and_go(void **state)
+{
+    enum { TIMES = 100, WARM = 20 };
+    footprint early = {0}, late;
+    rooms r;
+    if (others_take())
+        skip();
+    rooms_open(&r);
+    alarm(SCENE_SECONDS);
+    for (int k = 0; k < TIMES; k++) {
+        peal_comm *comm;
+        if (k == WARM)
+            early = footprint_now();
+        assert_int_equal(world_comm(NULL, world_size, world_rank, &comm), PEAL_OK);
+        if (k % 10 == 0)
+            exercise(comm, &r);
+        peal_comm_destroy(&comm);
+    }
+    late = footprint_now();
+    print_message("rank %d: after %d communicators, and after %d: private %ld KiB, %ld; pool %ld KiB, %ld; mappings %ld, %ld\n",
+                  world_rank, WARM, TIMES, early.private_kib, late.private_kib, early.pool_kib, late.pool_kib, early.mappings,
+                  late.mappings);
+    assert_true(late.private_kib - early.private_kib < 256 && late.pool_kib - early.pool_kib < 64);
+    assert_true(late.mappings - early.mappings < 8 && late.descriptors <= early.descriptors);
+    rooms_close(&r);
+}
+
+/* What peal/mpi.h promises. */
+static void cost(void **state)
+{
+    enum { AT_ONCE = 20, MOST_KIB = 1024 };
+    peal_comm *comms[AT_ONCE];
+    footprint before, after;
+    rooms r;
+    if (others_take())
+        skip();
+    rooms_open(&r);
+    alarm(SCENE_SECONDS);
+    for (int k = 0; k < AT_ONCE; k++) {
+        assert_int_equal(world_comm(NULL, world_size, world_rank, &comms[k]), PEAL_OK);
+        exercise(comms[k], &r);
+        if (k == 0)
+            before = footprint_now();
+    }
+    after = footprint_now();
+    long private_kib = (after.private_kib - before.private_kib) / (AT_ONCE - 1);
+    long pool_kib = (after.pool_kib - before.pool_kib) / (AT_ONCE - 1);
+    print_message("rank %d of %d: a communicator takes %ld KiB of its own, %ld KiB that peers see\n", world_rank, world_size,
+                  private_kib, pool_kib);
+    assert_true(private_kib + pool_kib < MOST_KIB * (world_size - 1));
+    for (int k = 0; k < AT_ONCE; k++)
+        peal_comm_destroy(&comms[k]);
+    rooms_close(&r);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_calls_in_a_row),
+        cmocka_unit_test(several_in_flight),
+        cmocka_unit_test(come_and_go),
+        cmocka_unit_test(cost),
+    };
+    scenes = argc > 1 ? atoi(argv[1]) : scenes;
+    calls = argc > 2 ? atoi(argv[2]) : calls;
+    first_seed = argc > 3 ? atoi(argv[3]) : first_seed;
+    signal(SIGALRM, too_long);
+    world_start(&argc, &argv);
+    int failed = cmocka_run_group_tests_name("shm", tests, NULL, NULL);
+    MPI_Finalize();
+    return failed != 0;
+}
