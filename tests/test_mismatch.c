@@ -295,7 +295,7 @@ static int play_all(int n, const char *name)
     while (next < nlist) {
         r.nscenes = 0;
         r.n = n;
-        int most = list[next].size == LARGE ? LARGE_AT_ONCE : at_once();
+        int most = list[next].size == LARGE || list[next].size == HIGH_LIMIT ? LARGE_AT_ONCE : at_once();
         for (enum size size = list[next].size; next < nlist && r.nscenes < most && list[next].size == size; next++)
             if (all_scenes || next % SAMPLE == 0)
                 r.scenes[r.nscenes++] = list[next];

@@ -72,7 +72,7 @@ static void run_ranks(struct round *r)
     static struct member members[MOST_RANKS];
     peal_threads *threads;
     pthread_barrier_t barrier;
-    r->late_ns = (r->scenes[0].size == LARGE ? 20 : 5) * PARLEY_MS * (int64_t)1000000;
+    r->late_ns = (r->scenes[0].size == LARGE || r->scenes[0].size == HIGH_LIMIT ? 20 : 5) * PARLEY_MS * (int64_t)1000000;
     if (peal_threads_create(r->n, &threads) != PEAL_OK || pthread_barrier_init(&barrier, NULL, (unsigned)r->n) != 0)
         exit(2);
     for (int k = 0; k < r->n; k++) {

@@ -19,7 +19,8 @@
 #include "net/ucx_hub.h"
 
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
-static const int64_t CANCEL_NS = 200000000; /* how long a send that UCX cannot take back may need to end */
+static const int64_t SEND_NS = 200000000;   /* how long what UCX cannot take back may need to end: a send, */
+static const int64_t RECV_NS = 2000000000LL; /* and a receive, which goes on to read the sender's memory */
 
 enum { CARD_TYPE = 0x6c616570, CARD_VERSION = 1 };
 struct card {
@@ -251,7 +252,8 @@ static peal_status ucx_test(peali_net *net, peali_net_req *req)
 
 /*
  * UCX takes back a receive that no message met. What it cannot take back ends by itself where the peer is there: a message that has
- * begun to arrive, and (as the peer throws away what nobody waits for, in forget_strays) a send. Else its memory has to stay.
+ * begun to arrive, and (as the peer throws away what nobody waits for, in forget_strays) a send. Else its memory has to stay. Sends
+ * are waited for until one of them is stuck.
  */
 static void ucx_cancel(peali_net *net, peali_net_req *req)
 {
@@ -262,9 +264,9 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
         return;
     lock(u);
     u->hub->ucp->ucp_request_cancel(u->hub->worker, r->pending);
-    int64_t until_ns = peali_clock_ns() + CANCEL_NS;
+    int64_t until_ns = peali_clock_ns() + (r->receives ? RECV_NS : u->spoilt ? 0 : SEND_NS);
     ucs_status_t status;
-    while ((status = state_of(u, r, &got)) == UCS_INPROGRESS && !u->spoilt && peali_clock_ns() < until_ns)
+    while ((status = state_of(u, r, &got)) == UCS_INPROGRESS && peali_clock_ns() < until_ns)
         u->hub->ucp->ucp_worker_progress(u->hub->worker);
     u->spoilt |= status == UCS_INPROGRESS;
     let_go(u, r->pending);
