@@ -5,7 +5,7 @@
  * The compiler makes no good vectors of two widths, so here they are explicit: one of 16-bit elements is two of float, in an order
  * that its unpack and pack agree on. The conversions are exact in all instruction sets and in all modes of the floating-point unit.
  */
-#if defined(__AVX2__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -28,9 +28,27 @@ static INLINE floats apply_floats(peal_op op, floats a, floats b)
     return op == PEAL_SUM ? a + b : a * b;
 }
 
-/* One NaN for all. The conversions keep every NaN one: those of fp16 and bf16 have only zeros in the bits that are lost. */
-static INLINE halves give_halves(halves h, int infinity, int nan)
+static INLINE bool some_nan(const floats x[2])
 {
+#if defined(__AVX512F__)
+    return _mm512_cmp_ps_mask((__m512)x[0], (__m512)x[1], _CMP_UNORD_Q) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x[0], (__m256)x[1], _CMP_UNORD_Q)) != 0;
+#elif defined(__SSE2__)
+    return _mm_movemask_ps(_mm_cmpunord_ps((__m128)x[0], (__m128)x[1])) != 0;
+#else
+    return true;
+#endif
+}
+
+/*
+ * One NaN for all in H, which is X converted. The conversions keep every NaN one: those of fp16 and bf16 have only zeros in the
+ * bits that are lost.
+ */
+static INLINE halves give_halves(const floats x[2], halves h, int infinity, int nan)
+{
+    if (__builtin_expect(!some_nan(x), 1))
+        return h;
     halves is_nan = (halves)((signed_halves)(h & 0x7fff) > (int16_t)infinity);
     return (h & ~is_nan) | (is_nan & (uint16_t)nan);
 }
@@ -41,15 +59,23 @@ static INLINE void unpack_bf16(halves h, floats x[2])
     x[1] = (floats)((words)h & 0xffff0000U);
 }
 
-static INLINE words round_bf16(floats x)
+/* The low halves of EVEN and the high halves of ODD. */
+static INLINE halves join(words even, words odd)
 {
-    words u = (words)x;
-    return u + 0x7fff + (u >> 16 & 1);
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    return (halves)_mm256_blend_epi16((__m256i)even, (__m256i)odd, 0xaa);
+#else
+    return (halves)((even & 0xffff) | (odd & 0xffff0000U));
+#endif
 }
 
+/* The high half of each float, and one more where the low half is above 0x8000, or is just that and the high half is odd. */
 static INLINE halves pack_bf16(const floats x[2])
 {
-    return give_halves((halves)(round_bf16(x[0]) >> 16 | (round_bf16(x[1]) & 0xffff0000U)), 0x7f80, 0x7fc0);
+    words a = (words)x[0], b = (words)x[1];
+    halves high = join(a >> 16, b), low = join(a, b << 16);
+    halves rounded = high + ((low & (low - (~high & 1))) >> 15);
+    return give_halves(x, rounded, 0x7f80, 0x7fc0);
 }
 
 #if defined(__AVX512F__)
@@ -57,8 +83,7 @@ static INLINE halves pack_bf16(const floats x[2])
 
 static INLINE void unpack_native(halves h, floats x[2])
 {
-    x[0] = (floats)((words)h << 16);
-    x[1] = (floats)_mm512_maskz_mov_epi16(0xaaaaaaaa, (__m512i)h); /* becomes a masked load, and so spares an instruction */
+    unpack_bf16(h, x);
 }
 
 /* The instruction takes denormals for zeros: they go the long way, as do NaNs, which it would let pass. */
@@ -67,7 +92,8 @@ NATIVE static INLINE halves pack_native(const floats x[2])
     static const halves order = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23,
                                  8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     enum { QUIET_NAN = 0x01, DENORMAL = 0x20, SIGNALLING_NAN = 0x80, ODD = QUIET_NAN | DENORMAL | SIGNALLING_NAN };
-    if (!_kortestz_mask16_u8(_mm512_fpclass_ps_mask((__m512)x[0], ODD), _mm512_fpclass_ps_mask((__m512)x[1], ODD)))
+    __mmask16 odd[2] = {_mm512_fpclass_ps_mask((__m512)x[0], ODD), _mm512_fpclass_ps_mask((__m512)x[1], ODD)};
+    if (__builtin_expect(odd[0] | odd[1], 0))
         return pack_bf16(x);
     __m512i packed = (__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0]);
     return (halves)_mm512_permutexvar_epi16((__m512i)order, packed);
@@ -85,7 +111,7 @@ static INLINE halves pack_fp16(const floats x[2])
 {
     __m256i low = _mm512_cvtps_ph((__m512)x[0], _MM_FROUND_TO_NEAREST_INT);
     __m256i high = _mm512_cvtps_ph((__m512)x[1], _MM_FROUND_TO_NEAREST_INT);
-    return give_halves((halves)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1), 0x7c00, 0x7e00);
+    return give_halves(x, (halves)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1), 0x7c00, 0x7e00);
 }
 #elif defined(__F16C__)
 static INLINE void unpack_fp16(halves h, floats x[2])
@@ -98,7 +124,7 @@ static INLINE halves pack_fp16(const floats x[2])
 {
     __m128i low = _mm256_cvtps_ph((__m256)x[0], _MM_FROUND_TO_NEAREST_INT);
     __m128i high = _mm256_cvtps_ph((__m256)x[1], _MM_FROUND_TO_NEAREST_INT);
-    return give_halves((halves)_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1), 0x7c00, 0x7e00);
+    return give_halves(x, (halves)_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1), 0x7c00, 0x7e00);
 }
 #else
 static INLINE words choose(words mask, words yes, words no)
@@ -136,7 +162,7 @@ static INLINE void unpack_fp16(halves h, floats x[2])
 
 static INLINE halves pack_fp16(const floats x[2])
 {
-    return give_halves((halves)(fp16_of_float(x[0]) | fp16_of_float(x[1]) << 16), 0x7c00, 0x7e00);
+    return give_halves(x, (halves)(fp16_of_float(x[0]) | fp16_of_float(x[1]) << 16), 0x7c00, 0x7e00);
 }
 #endif
 
