@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -143,6 +145,40 @@ static void barrier_holds(void **state)
     peal_comm_destroy(&comm);
 }
 
+/* A child, made between start and wait, has the send buffer as it was; and what peers exchange through the buffers is not lost. */
+static void forks_in_calls(void **state)
+{
+    (void)state;
+    enum { COUNT = 50000, CALLS = 30 };
+    int *in = peal_mem_alloc(COUNT * sizeof *in), *out = peal_mem_alloc(COUNT * sizeof *out);
+    peal_comm *comm = NULL;
+    assert_true(in && out);
+    assert_int_equal(peal_comm_create_mpi(MPI_COMM_WORLD, &comm), PEAL_OK);
+    for (int call = 0, wrong = 0; call < CALLS; call++) {
+        peal_request *request;
+        int status;
+        for (int i = 0; i < COUNT; i++)
+            in[i] = i + rank + call;
+        assert_int_equal(peal_iallreduce(in, out, COUNT, PEAL_INT32, PEAL_SUM, comm, NULL, &request), PEAL_OK);
+        pid_t child = call % 3 == 2 ? fork() : -1;
+        for (int i = 0; child == 0 && i < COUNT; i++)
+            wrong += in[i] != i + rank + call;
+        if (child == 0)
+            _exit(wrong != 0);
+        assert_int_equal(peal_wait(&request), PEAL_OK);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(out[i], size * (i + call) + size * (size - 1) / 2);
+        assert_true(child < 0 || (waitpid(child, &status, 0) == child && status == 0));
+        if (call % 9 == 0) { /* what a fork made private is made anew */
+            peal_mem_free(in);
+            in = peal_mem_alloc(COUNT * sizeof *in);
+        }
+    }
+    peal_comm_destroy(&comm);
+    peal_mem_free(in);
+    peal_mem_free(out);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +187,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_rank_without_memory),
         cmocka_unit_test(program_is_left_alone),
         cmocka_unit_test(barrier_holds),
+        cmocka_unit_test(forks_in_calls),
     };
     peal_comm *comm = NULL;
     int early = peal_comm_create_mpi(MPI_COMM_WORLD, &comm);
