@@ -136,12 +136,3 @@ void peali_extents_split(peali_extents *e, uint32_t first, uint32_t pages)
     e->of[first + pages] = whole;
     mark(e, first + pages, whole.pages - pages, whole.use);
 }
-
-bool peali_extents_join(peali_extents *e, uint32_t first)
-{
-    const peali_extent *a = &e->of[first], *b = a + a->pages;
-    if (first + a->pages == e->pages || a->use != b->use || a->note[0] != b->note[0] || a->note[1] != b->note[1])
-        return false;
-    mark(e, first, a->pages + b->pages, a->use);
-    return true;
-}

@@ -39,9 +39,6 @@ void peali_extents_give(peali_extents *e, uint32_t first);
 /* Makes two extents of one: PAGES, fewer than it has, and the rest. Both have its use and notes. */
 void peali_extents_split(peali_extents *e, uint32_t first, uint32_t pages);
 
-/* Makes one extent of that at FIRST and the next; false, and nothing is done, where that one has another use or other notes. */
-bool peali_extents_join(peali_extents *e, uint32_t first);
-
 /* Puts an extent into the list at HEAD, and takes it out. */
 void peali_extents_list(peali_extents *e, uint32_t *head, uint32_t first);
 void peali_extents_unlist(peali_extents *e, uint32_t *head, uint32_t first);

@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
@@ -105,23 +106,24 @@ static void count_private(const unsigned char *at, size_t bytes, int by)
     }
 }
 
-/* Makes [AT, AT + BYTES) zeros. What is private is replaced, because under it a child's pages lie in the file. */
+/* Makes [AT, AT + BYTES), which is shared, zeros that take no memory. */
 static void zero(void *at, size_t bytes)
 {
-    if (madvise(at, bytes, MADV_REMOVE) == 0)
-        return;
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-    if (errno != EACCES || mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
-        memset(at, 0, bytes); /* locked into memory, or no more mappings */
+    if (madvise(at, bytes, MADV_REMOVE) != 0)
+        memset(at, 0, bytes); /* locked into memory */
 }
 
-/* Maps [AT, AT + BYTES) anew; false, with errno, where that is refused. */
+/*
+ * Maps [AT, AT + BYTES) anew; false, with errno, where that is refused. Not by mmap(): TSan takes that for a write, and this
+ * changes nothing that other threads see.
+ */
 static bool remap(unsigned char *at, size_t bytes, int sharing)
 {
-    int flags = sharing | MAP_FIXED | MAP_NORESERVE;
-    off_t offset = at - pool.view.base;
+    long flags = sharing | MAP_FIXED | MAP_NORESERVE, protection = PROT_READ | PROT_WRITE, offset = at - pool.view.base;
     errno = EBADF;
-    return peali_memfile_ours(&pool.file) && mmap(at, bytes, PROT_READ | PROT_WRITE, flags, pool.file.fd, offset) != MAP_FAILED;
+    if (!peali_memfile_ours(&pool.file))
+        return false;
+    return syscall(SYS_mmap, at, bytes, protection, flags, (long)pool.file.fd, offset) != -1;
 }
 
 /* Makes the pages before END accessible; false where that is refused. */
@@ -230,6 +232,13 @@ static size_t wanted(void)
     return bytes > BYTES_MOST ? BYTES_MOST : bytes < BYTES_LEAST ? BYTES_LEAST : bytes;
 }
 
+/* What to try where BYTES are refused; 0: nothing. */
+static size_t less(size_t bytes)
+{
+    size_t half = bytes / 2 & ~(size_t)(PEALI_HUGE - 1);
+    return half >= BYTES_LEAST ? half : bytes > BYTES_LEAST ? BYTES_LEAST : 0;
+}
+
 /* Makes a pool of BYTES; false, with errno and nothing made, where that is refused. */
 static bool make(size_t bytes)
 {
@@ -279,9 +288,9 @@ static void try(void)
     if (watched())
         errno = EPERM;
     else if (getrandom(pool.view.id, id, 0) == (ssize_t)id && (errno = pthread_atfork(before_fork, after_fork, in_child)) == 0)
-        for (bytes = wanted(); bytes >= BYTES_LEAST && !make(bytes); bytes = bytes / 2 & ~(size_t)(PEALI_HUGE - 1))
+        for (bytes = wanted(); bytes > 0 && !make(bytes); bytes = less(bytes))
             continue;
-    if (bytes < BYTES_LEAST) {
+    if (bytes == 0) {
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, -1, "no memory shared between processes: %s; %s", strerror(errno),
                   watched() ? "valgrind would touch all of it" : "see ulimit -v, -f and -n");
         return;
@@ -379,26 +388,12 @@ void peali_pool_free(void *at)
     pthread_mutex_unlock(&pool.lock);
 }
 
-void peali_pool_punch(void *at, size_t bytes)
-{
-    zero(at, bytes);
-}
-
 void peali_pool_split(void *at, size_t bytes)
 {
     pthread_mutex_lock(&pool.lock);
     (void)extent(at);
     peali_extents_split(&pool.extents, page_of(at), (uint32_t)(bytes / pool.page));
     pthread_mutex_unlock(&pool.lock);
-}
-
-bool peali_pool_join(void *at)
-{
-    pthread_mutex_lock(&pool.lock);
-    (void)extent(at);
-    bool joined = peali_extents_join(&pool.extents, page_of(at));
-    pthread_mutex_unlock(&pool.lock);
-    return joined;
 }
 
 bool peali_pool_holds(const void *at, size_t bytes)

@@ -43,10 +43,8 @@ typedef enum peali_pool_use {
 PEAL_PUBLIC void *peali_pool_alloc(size_t bytes, peali_pool_use use);
 PEAL_PUBLIC void peali_pool_free(void *at);
 
-/* For allocators that live in the pool, all in whole pages of the user's memory. Threads: any. */
-void peali_pool_punch(void *at, size_t bytes); /* makes it zeros that take no memory */
-PEAL_PUBLIC void peali_pool_split(void *at, size_t bytes); /* makes two blocks of one: the first BYTES and the rest */
-bool peali_pool_join(void *at); /* makes one block of that at AT and the next; false where that one is free or of another kind */
+/* Makes two blocks of the one at AT: the first BYTES, whole pages, and the rest. Threads: any. */
+PEAL_PUBLIC void peali_pool_split(void *at, size_t bytes);
 
 /* Is all of [AT, AT + BYTES) memory that peers see too, now? A few instructions: every call asks it. Threads: any. */
 PEAL_PUBLIC bool peali_pool_holds(const void *at, size_t bytes);
