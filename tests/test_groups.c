@@ -218,7 +218,7 @@ static void communicate(const char *variable, const char *value, const int *core
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        setenv("HWLOC_SYNTHETIC", "pack:1024 core:1 pu:1", 1);
+        setenv("HWLOC_SYNTHETIC", "pack:1024 numa:1 core:1 pu:1", 1);
         setenv(variable, value, 1);
         _exit(nodes_of(cores, n));
     }
