@@ -110,8 +110,8 @@ static void op_takes(void **state)
 static void status_text(void **state)
 {
     (void)state;
-    for (int a = PEAL_ERR_SYSTEM - 1; a <= PEAL_IN_PROGRESS; a++)
-        for (int b = PEAL_ERR_SYSTEM - 1; b < a; b++)
+    for (int a = PEAL_ERR_CAPTURE - 1; a <= PEAL_IN_PROGRESS; a++)
+        for (int b = PEAL_ERR_CAPTURE - 1; b < a; b++)
             assert_string_not_equal(peal_status_text((peal_status)a), peal_status_text((peal_status)b));
 }
 

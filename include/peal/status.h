@@ -27,7 +27,9 @@ typedef enum peal_status {
     PEAL_ERR_TIMEOUT = -6,     /* a wait outlasted PEAL_TIMEOUT; likewise */
     PEAL_ERR_MISMATCH = -7,    /* the ranks' calls differ; likewise */
     PEAL_ERR_ABORTED = -8,     /* the communicator was aborted by another thread */
-    PEAL_ERR_SYSTEM = -9       /* the operating system refused; the log says what */
+    PEAL_ERR_SYSTEM = -9,      /* the operating system refused; the log says what */
+    PEAL_ERR_CUDA = -10,       /* the CUDA driver refused; the log says what */
+    PEAL_ERR_CAPTURE = -11     /* not possible while a stream is captured; the log says what, and the capture is still valid */
 } peal_status;
 
 /*

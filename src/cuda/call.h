@@ -1,0 +1,114 @@
+/*
+ * What one launch runs: the program of one rank, made concrete for a count and laid out for the kernel, which gets it as its
+ * parameter. Read by C and by CUDA, so plain structs of fixed layout.
+ *
+ * A CTA runs whole slices, one after the other: CTA c of C runs slices c, c + C, c + 2C, ... Nothing passes between CTAs. What peers
+ * store for CTA c lies in lane c of a rank's scratch, which has two areas; the slices of a lane are numbered on through all calls
+ * (its epoch, kept on the device), and number e uses area e mod 2. This is "Epochs and credits" of LOWERING with W = 1 a lane.
+ *
+ * The vector is PARTS parts of part_bytes: one, or (allgather, reduce_scatter) one for each rank. Slice k of a part of P packs of 16
+ * bytes, the last one not full, is [k*P/K, (k+1)*P/K), and block j of m of L packs of a slice is [j*L/m, (j+1)*L/m). A range of
+ * blocks that spans parts is taken part by part.
+ */
+#ifndef PEALI_CUDA_CALL_H
+#define PEALI_CUDA_CALL_H
+
+#include <stdint.h>
+
+enum {
+    PEALI_CUDA_RANKS = 16, /* within reach */
+    PEALI_CUDA_OPS = 72,
+    PEALI_CUDA_LOCS = 272, /* with these two, a call takes less than the 4 KiB of parameters that every driver has */
+    PEALI_CUDA_LANES = 64,
+    PEALI_CUDA_SLOTS = 64, /* landing slots of a rank in one slice */
+    PEALI_CUDA_PACK = 16,
+};
+
+/* How data crosses. The value is part of the kernels' names. */
+typedef enum peali_cuda_proto {
+    PEALI_CUDA_LL,    /* lines of 16 bytes: 4 of data, flag, 4 of data, flag */
+    PEALI_CUDA_LL128, /* lines of 128 bytes: 120 of data, flag of 8. A warp's store of a line arrives whole on NVLink only */
+    PEALI_CUDA_BULK,  /* data, then one flag a slot */
+    PEALI_CUDA_PROTOS
+} peali_cuda_proto;
+
+/* Where an operand lies. Its range is the operation's. */
+enum { PEALI_CUDA_IN, PEALI_CUDA_OUT, PEALI_CUDA_TMP, PEALI_CUDA_SLOT };
+typedef struct peali_cuda_loc {
+    uint8_t where;
+    uint8_t rank;   /* slot: whose, as index among those within reach */
+    uint16_t slot;  /* slot: its number there, which is that of its flag */
+    uint32_t at;    /* slot, scratch: packs from the start of the area, or of a lane's scratch, to its data */
+} peali_cuda_loc;
+
+/* Reduce nsrc sources in order, store to ndst destinations; no source: wait for the slots among LOCS from nsrc on (at the end). */
+typedef struct peali_cuda_op {
+    uint8_t nsrc, ndst;
+    uint8_t sync;   /* after all threads of the CTA have done what stands before: other threads wrote what this one touches */
+    uint8_t pad;
+    uint16_t locs;  /* sources, then destinations */
+    uint16_t pad2;
+    uint32_t first, end; /* blocks */
+} peali_cuda_op;
+
+/* Of the scratch of every rank of a communicator, alike on all: bytes from its start, and of one area. */
+typedef struct peali_cuda_layout {
+    uint32_t lanes;
+    uint32_t pad;
+    uint64_t board; /* [area][rank] uint64_t: what that rank calls: epoch of lane 0 << 32 | signature */
+    uint64_t left;  /* [lane][rank] uint32_t: the last epoch that this rank has left */
+    uint64_t flags; /* [lane][area][PEALI_CUDA_SLOTS] uint32_t */
+    uint64_t areas[PEALI_CUDA_PROTOS];      /* [lane][area] of area_bytes each: memories of their own, so no data looks like a flag */
+    uint64_t area_bytes[PEALI_CUDA_PROTOS]; /* whole KiB */
+    uint64_t bytes;
+} peali_cuda_layout;
+
+/* A lane's own state, in device memory that no peer sees. Zeroed once. */
+typedef struct peali_cuda_lane {
+    uint32_t epoch; /* slices so far; numbers begin at 1 */
+    uint32_t heard; /* the last of them by whose end every rank was known to have begun it */
+} peali_cuda_lane;
+
+/* What a kernel tells the host, in host memory mapped into the device; zeroed once, written once, KIND last. */
+enum { PEALI_CUDA_FINE, PEALI_CUDA_LATE, PEALI_CUDA_DIFFERS, PEALI_CUDA_ABORTED };
+typedef struct peali_cuda_report {
+    uint32_t kind;
+    uint32_t rank;      /* index within reach: who did not come, or called otherwise */
+    uint32_t mine, its; /* signatures; its is 0 where it has not called */
+    uint32_t epoch, lane, op, slot; /* where it waits */
+} peali_cuda_report;
+
+typedef struct peali_cuda_call {
+    const void *in;
+    void *out;
+    uint64_t part_bytes;
+    uint32_t parts, blocks, slices; /* blocks of a part */
+    uint32_t nops;
+    uint32_t signature; /* never 0 */
+    uint8_t me, nranks; /* within reach */
+    uint8_t all_hear;   /* the end of every rank waits for the begin of all: no credits are needed */
+    uint8_t type, op;   /* peal_type, peal_op */
+    uint8_t aligned;    /* in and out begin at a multiple of 16 bytes, and so do all parts */
+    uint8_t stores_to[2]; /* bit per rank: it has slots that this one fills */
+    uint32_t ranks;     /* average: when all is done, the blocks [wanted[0], wanted[1]) of OUT are divided by this; else 0 */
+    uint32_t wanted[2];
+    /* the communicator */
+    unsigned char *scratch[PEALI_CUDA_RANKS]; /* of each rank, as this device sees it */
+    peali_cuda_layout layout;
+    peali_cuda_lane *lane;
+    unsigned char *tmp;   /* of the program's own scratch buffers: tmp_bytes for each CTA */
+    uint64_t tmp_bytes;
+    peali_cuda_report *report;
+    const uint32_t *abort; /* in host memory: not 0, leave. Read once in a while by who waits */
+    uint64_t deadline_ns;  /* of one wait; 0: none */
+    peali_cuda_op ops[PEALI_CUDA_OPS];
+    peali_cuda_loc locs[PEALI_CUDA_LOCS];
+} peali_cuda_call;
+
+#ifdef __cplusplus
+static_assert(sizeof(peali_cuda_call) <= 4096, "kernel parameters");
+#else
+_Static_assert(sizeof(peali_cuda_call) <= 4096, "kernel parameters");
+#endif
+
+#endif
