@@ -6,9 +6,10 @@
  * store for CTA c lies in lane c of a rank's scratch, which has two areas; the slices of a lane are numbered on through all calls
  * (its epoch, kept on the device), and number e uses area e mod 2. This is "Epochs and credits" of LOWERING with W = 1 a lane.
  *
- * The vector is PARTS parts of part_bytes: one, or (allgather, reduce_scatter) one for each rank. Slice k of a part of P packs of 16
- * bytes, the last one not full, is [k*P/K, (k+1)*P/K), and block j of m of L packs of a slice is [j*L/m, (j+1)*L/m). A range of
- * blocks that spans parts is taken part by part.
+ * The vector is PARTS parts of part_bytes: one, or (allgather, reduce_scatter) one for each rank. A part has P packs of 16 bytes,
+ * the last one not full, which are dealt to K slices, and those of a slice to the m blocks of a part; wherever something does not
+ * divide, the first ones have one pack more. The kernel divides nothing: q, r in x packs over y are x / y and x mod y. Block b of
+ * all parts begins at pack pos(b) of a slice: (b / m) L + pos(b mod m) where L are the packs of a part in this slice.
  */
 #ifndef PEALI_CUDA_CALL_H
 #define PEALI_CUDA_CALL_H
@@ -16,15 +17,18 @@
 #include <stdint.h>
 
 enum {
-    PEALI_CUDA_RANKS = 16, /* within reach */
+    PEALI_CUDA_RANKS = 16, /* within reach, and so the most sources */
     PEALI_CUDA_OPS = 72,
     PEALI_CUDA_LOCS = 272, /* with these two, a call takes less than the 4 KiB of parameters that every driver has */
     PEALI_CUDA_LANES = 64,
     PEALI_CUDA_SLOTS = 64, /* landing slots of a rank in one slice */
     PEALI_CUDA_PACK = 16,
+    PEALI_CUDA_LINE = 128,       /* of LL128 */
+    PEALI_CUDA_LINE_WORDS = 15,  /* of 8 bytes of data in it */
+    PEALI_CUDA_BOARD = 32,       /* the last threads of a block: a warp that compares calls in CTA 0, and has no other work */
 };
 
-/* How data crosses. The value is part of the kernels' names. */
+/* How data crosses. */
 typedef enum peali_cuda_proto {
     PEALI_CUDA_LL,    /* lines of 16 bytes: 4 of data, flag, 4 of data, flag */
     PEALI_CUDA_LL128, /* lines of 128 bytes: 120 of data, flag of 8. A warp's store of a line arrives whole on NVLink only */
@@ -35,19 +39,22 @@ typedef enum peali_cuda_proto {
 /* Where an operand lies. Its range is the operation's. */
 enum { PEALI_CUDA_IN, PEALI_CUDA_OUT, PEALI_CUDA_TMP, PEALI_CUDA_SLOT };
 typedef struct peali_cuda_loc {
-    uint8_t where;
-    uint8_t rank;   /* slot: whose, as index among those within reach */
-    uint16_t slot;  /* slot: its number there, which is that of its flag */
-    uint32_t at;    /* slot, scratch: packs from the start of the area, or of a lane's scratch, to its data */
+    uint8_t where; /* PEALI_CUDA_SLOT + i: of the rank with index i among those within reach */
+    uint8_t slot;  /* slot: its number there, which is that of its flag */
+    uint16_t base; /* slot, scratch: the block at which its contents begin */
+    uint32_t at;   /* slot, scratch: its start, in units of 16 bytes from that of the area, or of a lane's scratch */
 } peali_cuda_loc;
 
-/* Reduce nsrc sources in order, store to ndst destinations; no source: wait for the slots among LOCS from nsrc on (at the end). */
+/* What is among the operands: slots; more than one source in IN, OUT and scratch. */
+enum { PEALI_CUDA_FROM_SLOTS = 1, PEALI_CUDA_TO_SLOTS = 2, PEALI_CUDA_MANY_OWN = 4 };
+
+/* Reduce nsrc sources in order, store to ndst destinations. No destination: the sources must have arrived. */
 typedef struct peali_cuda_op {
     uint8_t nsrc, ndst;
-    uint8_t sync;   /* after all threads of the CTA have done what stands before: other threads wrote what this one touches */
-    uint8_t pad;
+    uint8_t sync;   /* after all threads of the CTA have done what stands before: other threads wrote or read what this one touches */
+    uint8_t slots;  /* PEALI_CUDA_FROM_SLOTS and so on */
     uint16_t locs;  /* sources, then destinations */
-    uint16_t pad2;
+    uint16_t pad;
     uint32_t first, end; /* blocks */
 } peali_cuda_op;
 
@@ -55,49 +62,56 @@ typedef struct peali_cuda_op {
 typedef struct peali_cuda_layout {
     uint32_t lanes;
     uint32_t pad;
-    uint64_t board; /* [area][rank] uint64_t: what that rank calls: epoch of lane 0 << 32 | signature */
+    uint64_t board; /* [call mod 2][rank] uint64_t: what that rank calls: number of the call << 32 | signature */
     uint64_t left;  /* [lane][rank] uint32_t: the last epoch that this rank has left */
     uint64_t flags; /* [lane][area][PEALI_CUDA_SLOTS] uint32_t */
+    uint64_t tmp, tmp_bytes; /* [lane] of tmp_bytes: the program's own scratch buffers, which no peer touches */
     uint64_t areas[PEALI_CUDA_PROTOS];      /* [lane][area] of area_bytes each: memories of their own, so no data looks like a flag */
     uint64_t area_bytes[PEALI_CUDA_PROTOS]; /* whole KiB */
     uint64_t bytes;
 } peali_cuda_layout;
 
-/* A lane's own state, in device memory that no peer sees. Zeroed once. */
+/* A lane's own state, in device memory that no peer sees. Zeroed once, with scratch. */
 typedef struct peali_cuda_lane {
     uint32_t epoch; /* slices so far; numbers begin at 1 */
-    uint32_t heard; /* the last of them by whose end every rank was known to have begun it */
+    uint32_t heard; /* 1: by the end of the last one, every rank was known to have begun it */
+    uint32_t calls; /* lane 0: so far */
+    uint32_t dead;  /* 1: the report is not FINE */
 } peali_cuda_lane;
 
 /* What a kernel tells the host, in host memory mapped into the device; zeroed once, written once, KIND last. */
 enum { PEALI_CUDA_FINE, PEALI_CUDA_LATE, PEALI_CUDA_DIFFERS, PEALI_CUDA_ABORTED };
 typedef struct peali_cuda_report {
     uint32_t kind;
-    uint32_t rank;      /* index within reach: who did not come, or called otherwise */
+    uint32_t rank;      /* index within reach: who did not come, or called otherwise; PEALI_CUDA_RANKS: all came and call alike */
     uint32_t mine, its; /* signatures; its is 0 where it has not called */
-    uint32_t epoch, lane, op, slot; /* where it waits */
+    uint32_t epoch, lane, op, slot; /* where it waits; op PEALI_CUDA_OPS: for credit, PEALI_CUDA_OPS + 1: for calls */
 } peali_cuda_report;
 
 typedef struct peali_cuda_call {
-    const void *in;
+    const void *in; /* as the user gives them */
     void *out;
+    uint64_t in_skip, out_skip; /* bytes of the vector that lie before what the user has there */
     uint64_t part_bytes;
-    uint32_t parts, blocks, slices; /* blocks of a part */
+    uint32_t parts, blocks, slices;    /* blocks of a part */
+    uint32_t slice_packs, long_slices; /* packs of a part over slices */
+    uint32_t block_packs, long_blocks; /* slice_packs over blocks */
     uint32_t nops;
     uint32_t signature; /* never 0 */
     uint8_t me, nranks; /* within reach */
+    uint8_t proto;      /* peali_cuda_proto */
     uint8_t all_hear;   /* the end of every rank waits for the begin of all: no credits are needed */
-    uint8_t type, op;   /* peal_type, peal_op */
+    uint8_t type, op;   /* peal_type, peal_op: of the elements as the kernel reduces them */
     uint8_t aligned;    /* in and out begin at a multiple of 16 bytes, and so do all parts */
-    uint8_t stores_to[2]; /* bit per rank: it has slots that this one fills */
+    uint8_t pad;
+    uint16_t stores_to; /* bit per rank: it has slots that this one fills */
+    uint16_t hears;     /* bit per rank: this one's end waits for its begin */
     uint32_t ranks;     /* average: when all is done, the blocks [wanted[0], wanted[1]) of OUT are divided by this; else 0 */
     uint32_t wanted[2];
     /* the communicator */
     unsigned char *scratch[PEALI_CUDA_RANKS]; /* of each rank, as this device sees it */
     peali_cuda_layout layout;
     peali_cuda_lane *lane;
-    unsigned char *tmp;   /* of the program's own scratch buffers: tmp_bytes for each CTA */
-    uint64_t tmp_bytes;
     peali_cuda_report *report;
     const uint32_t *abort; /* in host memory: not 0, leave. Read once in a while by who waits */
     uint64_t deadline_ns;  /* of one wait; 0: none */

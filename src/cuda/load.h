@@ -20,12 +20,25 @@ typedef struct peali_cuda_job {
 peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks);
 
 /*
- * Fills CALL, but for the buffers of a call (in, out, aligned) and what belongs to the communicator (scratch, lane, tmp, report,
- * abort, deadline, signature). The slices are as many as make the landings of one fit LAYOUT's areas. CTAS: of the launch.
+ * Fills CALL, but for the buffers of a call (in, out, aligned) and what belongs to the communicator (scratch, lane, report, abort,
+ * deadline, signature). The slices are as many as make the landings of one fit LAYOUT's areas. CTAS: of the launch, at least 1.
+ * JOB's kind is that of the program's algorithm.
  *
- * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED the program is longer than a launch takes, or has messages to ranks out of reach.
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED the program is longer than a launch takes, has messages to ranks out of reach, or reduces
+ *          what the kernels do not (long double, products of complex numbers). Nothing is logged. The same on all ranks, if they
+ *          give the same job and layout.
  */
 PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job, const peali_cuda_layout *layout,
                                             peali_cuda_call *call, uint32_t *ctas);
+
+/* The kernel that runs CALL, by name, and the threads of its blocks: PEALI_CUDA_BOARD of them for the board. */
+const char *peali_cuda_kernel(const peali_cuda_call *call);
+uint32_t peali_cuda_threads(const peali_cuda_call *call);
+
+/* 1 where BYTES bytes at AT, and all parts of the vector, begin at a multiple of 16. For CALL->aligned, of both buffers. */
+static inline int peali_cuda_aligned(const peali_cuda_call *call, const void *in, const void *out)
+{
+    return (((uintptr_t)in | (uintptr_t)out | (call->parts > 1 ? call->part_bytes : 0)) & (PEALI_CUDA_PACK - 1)) == 0;
+}
 
 #endif

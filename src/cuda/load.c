@@ -1,0 +1,347 @@
+/*
+ * The slices of a call are as few as its landings allow, and as many as there are CTAs, where each then has something to do. All
+ * ranks compute the same slices, because a program knows the landing slots of all.
+ */
+#include "cuda/load.h"
+
+#include <string.h>
+
+enum {
+    WORK_PACKS = 64,    /* a slice of less is not worth a CTA of its own */
+    LANES = 32,         /* enough CTAs to fill NVLink */
+    LEAST_AREA = 4096,  /* of a lane and protocol */
+    USUAL_AREA = 8192,  /* one-line areas are not made smaller for the sake of more lanes */
+    BLOCK = 512,        /* threads */
+};
+
+typedef struct loader {
+    const peali_program *program;
+    const peali_cuda_job *job;
+    const peali_cuda_layout *layout;
+    peali_cuda_call *call;
+    uint64_t packs;  /* of a part */
+    uint32_t longest; /* slice, in packs of a part */
+    uint32_t nlocs;
+    uint32_t land_at[PEALI_CUDA_RANKS][PEALI_CUDA_SLOTS]; /* where landing slots start in their area, in units of 16 bytes */
+    uint32_t tmp_at[PEALI_CUDA_LOCS];                     /* likewise the scratch buffers */
+} loader;
+
+static uint64_t up(uint64_t x, uint64_t step)
+{
+    return (x + step - 1) / step * step;
+}
+
+/* The shares of a lane's memory: lines of 16 bytes 1/8, lines of 128 bytes 1/4, bulk 1/2, scratch 1/8. */
+static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
+{
+    peali_cuda_layout l = {.lanes = lanes};
+    uint64_t at = up(2 * (uint64_t)nranks * sizeof(uint64_t), PEALI_CUDA_LINE);
+    l.left = at;
+    at = up(at + (uint64_t)lanes * (uint64_t)nranks * sizeof(uint32_t), PEALI_CUDA_LINE);
+    l.flags = at;
+    at = up(at + (uint64_t)lanes * 2 * PEALI_CUDA_SLOTS * sizeof(uint32_t), 1024);
+    uint64_t eighth = at < bytes ? (bytes - at) / lanes / 8 : 0;
+    l.tmp = at;
+    l.tmp_bytes = eighth / 1024 * 1024;
+    at += lanes * l.tmp_bytes;
+    for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
+        l.areas[proto] = at;
+        l.area_bytes[proto] = (eighth << proto) / 2 / 1024 * 1024;
+        at += 2 * lanes * l.area_bytes[proto];
+    }
+    l.bytes = l.area_bytes[PEALI_CUDA_LL] >= LEAST_AREA ? at : 0;
+    return l;
+}
+
+peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks)
+{
+    uint32_t lanes = LANES;
+    peali_cuda_layout l = lay_out_lanes(bytes, nranks, lanes);
+    while (l.area_bytes[PEALI_CUDA_LL] < USUAL_AREA && lanes > 1) {
+        lanes /= 2;
+        l = lay_out_lanes(bytes, nranks, lanes);
+    }
+    return l;
+}
+
+/* Complex sums are sums of parts. What is only moved has no type: the kernel of float moves it. */
+static bool choose_arithmetic(loader *l)
+{
+    peal_type type = l->job->type;
+    peal_op op = l->job->op;
+    bool moved = l->job->kind == PEAL_BROADCAST || l->job->kind == PEAL_ALLGATHER;
+    if (moved) {
+        type = PEAL_FLOAT;
+        op = PEAL_SUM;
+    } else if (op == PEAL_SUM || op == PEAL_AVG) {
+        type = type == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : type == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : type;
+    }
+    l->call->type = (uint8_t)type;
+    l->call->op = (uint8_t)(op == PEAL_AVG ? PEAL_SUM : op);
+    l->call->ranks = op == PEAL_AVG && !moved ? (uint32_t)l->program->nranks : 0;
+    return type < PEAL_LONG_DOUBLE;
+}
+
+static bool in_reach(const peali_program *p)
+{
+    if (p->mode != PEALI_PUSH || p->nreach != p->nranks || p->nranks > PEALI_CUDA_RANKS)
+        return false;
+    for (int32_t i = 0; i < p->ninstrs; i++)
+        if (p->instrs[i].kind == PEALI_I_SEND || p->instrs[i].kind == PEALI_I_RECV)
+            return false;
+    return true;
+}
+
+static void describe_vector(loader *l)
+{
+    peali_cuda_call *c = l->call;
+    const peali_program *p = l->program;
+    bool split = l->job->kind == PEAL_ALLGATHER || l->job->kind == PEAL_REDUCE_SCATTER;
+    c->me = (uint8_t)p->me;
+    c->nranks = (uint8_t)p->nranks;
+    c->proto = (uint8_t)l->job->proto;
+    c->parts = split ? (uint32_t)p->nranks : 1;
+    c->blocks = (uint32_t)p->nblocks / c->parts;
+    c->part_bytes = l->job->count * peal_type_bytes(l->job->type);
+    c->in_skip = l->job->kind == PEAL_ALLGATHER ? (uint64_t)p->rank * c->part_bytes : 0;
+    c->out_skip = l->job->kind == PEAL_REDUCE_SCATTER ? (uint64_t)p->rank * c->part_bytes : 0;
+    l->packs = up(c->part_bytes, PEALI_CUDA_PACK) / PEALI_CUDA_PACK;
+    bool all = l->job->kind != PEAL_REDUCE || p->rank == l->job->root, own = l->job->kind == PEAL_REDUCE_SCATTER;
+    c->wanted[0] = own ? (uint32_t)p->rank * c->blocks : 0;
+    c->wanted[1] = own ? c->wanted[0] + c->blocks : all ? (uint32_t)p->nblocks : 0;
+}
+
+/* Where block B of all parts begins in a slice of PACKS packs of a part: as the kernel has it. */
+static uint64_t position(const peali_cuda_call *c, uint32_t packs, uint32_t b)
+{
+    uint32_t part = b / c->blocks, j = b % c->blocks, longer = packs % c->blocks;
+    return (uint64_t)part * packs + (uint64_t)j * (packs / c->blocks) + (j < longer ? j : longer);
+}
+
+/* Room for blocks [first, end) of a slice of PACKS, in units of 16 bytes. Whole lines of 128 bytes, for speed. */
+static uint64_t room(const peali_cuda_call *c, peali_cuda_proto proto, uint32_t packs, uint32_t first, uint32_t end)
+{
+    uint64_t n = position(c, packs, end) - position(c, packs, first), line = PEALI_CUDA_LINE / PEALI_CUDA_PACK;
+    if (proto == PEALI_CUDA_LL128)
+        return (2 * n + PEALI_CUDA_LINE_WORDS - 1) / PEALI_CUDA_LINE_WORDS * line;
+    return up(proto == PEALI_CUDA_LL ? 2 * n : n, line);
+}
+
+/* Places all landing slots for slices of PACKS; false where they do not fit. */
+static bool place_slots(loader *l, uint32_t packs)
+{
+    const peali_program *p = l->program;
+    uint64_t most = l->layout->area_bytes[l->job->proto] / PEALI_CUDA_PACK;
+    for (int x = 0; x < p->nreach; x++) {
+        uint64_t at = 0;
+        for (int32_t s = p->land_start[x]; s < p->land_start[x + 1]; s++) {
+            uint32_t first = (uint32_t)p->cuts[p->land_first[s]], end = (uint32_t)p->cuts[p->land_end[s]];
+            l->land_at[x][s - p->land_start[x]] = (uint32_t)at;
+            at += room(l->call, l->job->proto, packs, first, end);
+        }
+        if (at > most)
+            return false;
+    }
+    return true;
+}
+
+/* A scratch buffer holds any SLOT_BLOCKS blocks: the first of a part are the longest. */
+static bool place_scratch(loader *l, uint32_t packs)
+{
+    uint64_t at = 0;
+    for (int32_t i = 0; i < l->program->nscratch; i++) {
+        uint32_t blocks = (uint32_t)l->program->slot_blocks[i];
+        l->tmp_at[i] = (uint32_t)at;
+        at += room(l->call, PEALI_CUDA_BULK, packs, 0, blocks);
+    }
+    return at <= l->layout->tmp_bytes / PEALI_CUDA_PACK;
+}
+
+static bool place(loader *l, uint32_t packs)
+{
+    return place_slots(l, packs) && place_scratch(l, packs);
+}
+
+/* The longest slice that fits, 0 where none does. */
+static uint32_t longest_slice(loader *l)
+{
+    uint64_t area = l->layout->area_bytes[PEALI_CUDA_BULK] / PEALI_CUDA_PACK * PEALI_CUDA_RANKS;
+    uint32_t lo = 0, hi = (uint32_t)(l->packs < area ? l->packs : area);
+    while (lo < hi) {
+        uint32_t mid = hi - (hi - lo) / 2;
+        if (place(l, mid))
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+static bool few_slots(const peali_program *p)
+{
+    for (int x = 0; x < p->nreach; x++)
+        if (p->land_start[x + 1] - p->land_start[x] > PEALI_CUDA_SLOTS)
+            return false;
+    return p->nscratch <= PEALI_CUDA_LOCS;
+}
+
+/* Cuts parts into slices for at most CTAS; false where not even a pack of each part fits. */
+static bool cut(loader *l, uint32_t *ctas)
+{
+    peali_cuda_call *c = l->call;
+    uint64_t most = l->job->ctas < l->layout->lanes ? l->job->ctas : l->layout->lanes, slices;
+    *ctas = 1;
+    if (l->packs == 0)
+        return true;
+    uint32_t fits = longest_slice(l);
+    if (fits == 0)
+        return false;
+    uint64_t work = l->packs * c->parts / WORK_PACKS;
+    most = most < 1 ? 1 : most > l->packs ? l->packs : most;
+    slices = (l->packs + fits - 1) / fits;
+    slices = slices > most ? up(slices, most) : slices > work ? slices : work < most ? work : most;
+    slices = slices < 1 ? 1 : slices > l->packs ? l->packs : slices;
+    if (slices > UINT32_MAX || l->packs / slices >= UINT32_MAX)
+        return false;
+    c->slices = (uint32_t)slices;
+    c->slice_packs = (uint32_t)(l->packs / slices);
+    c->long_slices = (uint32_t)(l->packs % slices);
+    c->block_packs = c->slice_packs / c->blocks;
+    c->long_blocks = c->slice_packs % c->blocks;
+    *ctas = (uint32_t)(slices < most ? slices : most);
+    return place(l, c->slice_packs + (c->long_slices > 0));
+}
+
+static peali_cuda_loc locate(const loader *l, peali_loc from)
+{
+    const peali_program *p = l->program;
+    if (from.buf == PEAL_BUF_IN || from.buf == PEAL_BUF_OUT)
+        return (peali_cuda_loc){.where = from.buf == PEAL_BUF_IN ? PEALI_CUDA_IN : PEALI_CUDA_OUT};
+    if (from.buf >= PEAL_BUF_TMP)
+        return (peali_cuda_loc){PEALI_CUDA_TMP, 0, (uint16_t)p->cuts[from.base], l->tmp_at[from.buf - PEAL_BUF_TMP]};
+    int slot = -1 - from.buf;
+    return (peali_cuda_loc){(uint8_t)(PEALI_CUDA_SLOT + from.rank), (uint8_t)slot,
+                            (uint16_t)p->cuts[p->land_first[p->land_start[from.rank] + slot]], l->land_at[from.rank][slot]};
+}
+
+/* Over these blocks; at the end of all, what has NSRC sources and no destination only waits. */
+static bool add(loader *l, const peali_loc *locs, int nsrc, int ndst, uint32_t first, uint32_t end)
+{
+    peali_cuda_call *c = l->call;
+    if (c->nops == PEALI_CUDA_OPS || l->nlocs + (uint32_t)(nsrc + ndst) > PEALI_CUDA_LOCS || nsrc > PEALI_CUDA_RANKS)
+        return false;
+    peali_cuda_op *op = &c->ops[c->nops++];
+    *op = (peali_cuda_op){.nsrc = (uint8_t)nsrc, .ndst = (uint8_t)ndst, .locs = (uint16_t)l->nlocs, .first = first, .end = end};
+    int own = 0;
+    for (int k = 0; k < nsrc + ndst; k++) {
+        c->locs[l->nlocs++] = locate(l, locs[k]);
+        own += k < nsrc && locs[k].buf >= 0;
+        op->slots |= locs[k].buf >= 0 ? 0 : k < nsrc ? PEALI_CUDA_FROM_SLOTS : PEALI_CUDA_TO_SLOTS;
+    }
+    op->slots |= own > 1 ? PEALI_CUDA_MANY_OWN : 0;
+    return true;
+}
+
+static bool add_instr(loader *l, const peali_instr *i)
+{
+    const peali_program *p = l->program;
+    const peali_loc *locs = p->locs + i->locs;
+    if (i->kind == PEALI_I_REDUCE)
+        return i->nsrc == 0 || add(l, locs, i->nsrc, i->ndst, (uint32_t)p->cuts[i->first], (uint32_t)p->cuts[i->end]);
+    for (int k = 0; i->kind == PEALI_I_EXIT && k < i->nsrc + i->ndst; k++) {
+        int32_t slot = p->land_start[p->me] - 1 - locs[k].buf;
+        if (!add(l, &locs[k], 1, 0, (uint32_t)p->cuts[p->land_first[slot]], (uint32_t)p->cuts[p->land_end[slot]]))
+            return false;
+    }
+    return true;
+}
+
+/* IN and OUT may be the same memory; scratch buffers are apart. */
+static bool same_memory(peali_cuda_loc a, peali_cuda_loc b)
+{
+    if (a.where <= PEALI_CUDA_OUT)
+        return b.where <= PEALI_CUDA_OUT;
+    return a.where == PEALI_CUDA_TMP && b.where == PEALI_CUDA_TMP && a.at == b.at;
+}
+
+/*
+ * Does one of these operations write what the other touches? Threads take the units of an operation by their number in its range,
+ * so that over the same range each thread meets only itself. Scratch is one piece.
+ */
+static bool conflict(const peali_cuda_call *c, const peali_cuda_op *a, const peali_cuda_op *b)
+{
+    bool same = a->first == b->first && a->end == b->end;
+    for (int i = 0; i < a->nsrc + a->ndst; i++)
+        for (int k = 0; k < b->nsrc + b->ndst; k++) {
+            peali_cuda_loc x = c->locs[a->locs + i], y = c->locs[b->locs + k];
+            bool writes = i >= a->nsrc || k >= b->nsrc, tmp = x.where == PEALI_CUDA_TMP;
+            bool meets = tmp || (a->first < b->end && b->first < a->end);
+            if (writes && same_memory(x, y) && meets && !(same && (!tmp || x.base == y.base)))
+                return true;
+        }
+    return false;
+}
+
+static void synchronise(peali_cuda_call *c)
+{
+    uint32_t since = 0;
+    for (uint32_t n = 0; n < c->nops; n++) {
+        for (uint32_t k = since; k < n && !c->ops[n].sync; k++)
+            c->ops[n].sync = conflict(c, &c->ops[k], &c->ops[n]);
+        since = c->ops[n].sync ? n : since;
+    }
+}
+
+/*
+ * Who hears whom was found for messages that carry a flag even when they are empty; here an empty one carries none. What the
+ * result of a block depends on is heard all the same: of every rank where all are reduced or gathered, and some block is not empty.
+ */
+static void note_neighbours(loader *l)
+{
+    peali_cuda_call *c = l->call;
+    const peali_program *p = l->program;
+    bool all = l->job->kind != PEAL_BROADCAST && l->job->kind != PEAL_REDUCE;
+    c->all_hear = (p->all_hear && all) || p->nranks == 1;
+    for (int x = 0; x < p->nreach; x++) {
+        c->stores_to |= (uint16_t)((x != p->me && p->stores_to[x]) << x);
+        c->hears |= (uint16_t)((x != p->me && p->knows[x] && l->packs > 0) << x);
+    }
+}
+
+peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job, const peali_cuda_layout *layout,
+                            peali_cuda_call *call, uint32_t *ctas)
+{
+    loader l = {.program = program, .job = job, .layout = layout, .call = call};
+    memset(call, 0, sizeof *call);
+    call->layout = *layout;
+    if (!in_reach(program) || !few_slots(program) || program->nblocks > UINT16_MAX || !choose_arithmetic(&l))
+        return PEAL_ERR_UNSUPPORTED;
+    describe_vector(&l);
+    if (!cut(&l, ctas))
+        return PEAL_ERR_UNSUPPORTED;
+    for (int32_t i = 0; i < program->ninstrs && l.packs > 0; i++)
+        if (!add_instr(&l, &program->instrs[i]))
+            return PEAL_ERR_UNSUPPORTED;
+    synchronise(call);
+    note_neighbours(&l);
+    return PEAL_OK;
+}
+
+#define NAMES(proto) {"peal_" proto "_float", "peal_" proto "_fp16", "peal_" proto "_bf16", "peal_" proto "_double", "peal_" proto "_any"}
+
+const char *peali_cuda_kernel(const peali_cuda_call *call)
+{
+    static const char *const names[PEALI_CUDA_PROTOS][5] = {NAMES("ll"), NAMES("ll128"), NAMES("bulk")};
+    int what = call->op != PEAL_SUM ? 4 : call->type == PEAL_FLOAT ? 0 : call->type == PEAL_FP16 ? 1 : call->type == PEAL_BF16 ? 2 :
+               call->type == PEAL_DOUBLE ? 3 : 4;
+    return names[call->proto][what];
+}
+
+/* One thread for each unit of a slice, up to a block of 512. */
+uint32_t peali_cuda_threads(const peali_cuda_call *call)
+{
+    uint64_t packs = (uint64_t)call->parts * (call->slice_packs + (call->long_slices > 0));
+    uint64_t units = call->proto == PEALI_CUDA_BULK ? packs : 2 * packs;
+    uint64_t threads = up(units + units / PEALI_CUDA_LINE_WORDS + 1, PEALI_CUDA_BOARD);
+    return (uint32_t)(threads < BLOCK ? threads : BLOCK) + PEALI_CUDA_BOARD;
+}
