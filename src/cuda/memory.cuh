@@ -1,0 +1,185 @@
+/*
+ * How the kernels touch memory that others touch, and meet the threads of their block. In PTX's words all of this is of system scope;
+ * a test has its own versions, which run on a CPU.
+ */
+#ifndef PEALI_CUDA_MEMORY_CUH
+#define PEALI_CUDA_MEMORY_CUH
+
+#include "cuda/call.h"
+
+/* 16 bytes of memory. */
+struct alignas(16) quad {
+    uint32_t x, y, z, w;
+};
+
+#ifndef __CUDACC__
+#include "emulated.h"
+#else
+
+#define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
+#define DEVICE_SLOW static __device__ __noinline__
+#define UNROLL _Pragma("unroll")
+#define PARAMETER const __grid_constant__ peali_cuda_call
+
+DEVICE float fp16_to_float(uint16_t h)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+
+DEVICE uint16_t fp16_of_float(float x)
+{
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+
+DEVICE uint32_t thread_here()
+{
+    return threadIdx.x;
+}
+
+DEVICE uint32_t threads_here()
+{
+    return blockDim.x;
+}
+
+DEVICE uint32_t cta_here()
+{
+    return blockIdx.x;
+}
+
+DEVICE uint32_t ctas_here()
+{
+    return gridDim.x;
+}
+
+/* Both halves of 8 bytes arrive whole; which one arrives first is open. */
+DEVICE quad load_line(const unsigned char *at)
+{
+    quad q;
+    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x), "=r"(q.y), "=r"(q.z), "=r"(q.w) : "l"(at) : "memory");
+    return q;
+}
+
+DEVICE void store_line(unsigned char *at, quad q)
+{
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(q.x), "r"(q.y), "r"(q.z), "r"(q.w) : "memory");
+}
+
+/* Of a whole warp at once: what 16 threads in a row load or store as one line of 128 bytes is one access. USED: of 16 threads alike. */
+DEVICE uint64_t load_warp(const unsigned char *at, bool used)
+{
+    uint64_t word = 0;
+    __syncwarp();
+    if (used)
+        asm volatile("ld.volatile.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
+    return word;
+}
+
+DEVICE void store_warp(unsigned char *at, uint64_t word, bool used)
+{
+    __syncwarp();
+    if (used)
+        asm volatile("st.volatile.global.u64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
+}
+
+/* Data of bulk: ordered by flags. Landing slots are read once, and the first level of cache would only keep what is stale by then. */
+DEVICE quad load_pack(const unsigned char *at)
+{
+    quad q;
+    asm volatile("ld.relaxed.sys.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(q.x), "=r"(q.y), "=r"(q.z), "=r"(q.w) : "l"(at) : "memory");
+    return q;
+}
+
+DEVICE void store_pack(unsigned char *at, quad q)
+{
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(q.x), "r"(q.y), "r"(q.z), "r"(q.w) : "memory");
+}
+
+DEVICE uint32_t load_acquire(const uint32_t *at)
+{
+    uint32_t value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
+DEVICE uint64_t load_word_acquire(const unsigned char *at)
+{
+    uint64_t value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
+}
+
+DEVICE void store_release(uint32_t *at, uint32_t value)
+{
+    asm volatile("fence.acq_rel.sys; st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+
+DEVICE uint32_t load_relaxed(const uint32_t *at)
+{
+    uint32_t value;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
+DEVICE uint64_t load_word(const uint64_t *at)
+{
+    uint64_t value;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
+}
+
+DEVICE void store_relaxed(uint32_t *at, uint32_t value)
+{
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+
+DEVICE void store_word(uint64_t *at, uint64_t value)
+{
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+
+/* True for the one caller of all that sees 0 there, and makes it 1. */
+DEVICE bool take_first(uint32_t *at)
+{
+    return atomicCAS(at, 0, 1) == 0;
+}
+
+/* The THREADS threads of a block that move data meet here, what each has done is done, and all hear whether SOME is set in any. */
+DEVICE bool meet(uint32_t threads, bool some)
+{
+    uint32_t any;
+    asm volatile("{\n.reg .pred in, out;\nsetp.ne.u32 in, %1, 0;\nbarrier.cta.red.or.pred out, 1, %2, in;\nselp.u32 %0, 1, 0, out;\n}"
+                 : "=r"(any) : "r"((uint32_t)some), "r"(threads) : "memory");
+    return any;
+}
+
+/* What this thread has stored before, everybody sees before what it stores from here on. */
+DEVICE void fence_all()
+{
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+/* As meet, of the threads of a warp. */
+DEVICE bool warp_any(bool some)
+{
+    return __any_sync(~0U, some);
+}
+
+DEVICE uint64_t now_ns()
+{
+    uint64_t ns;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+    return ns;
+}
+
+/* Between two looks at memory. */
+DEVICE void look_away()
+{
+}
+#endif
+#endif

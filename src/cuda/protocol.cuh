@@ -1,0 +1,341 @@
+/*
+ * The three ways in which a slot's data and the news of it cross. Each has
+ *   WORDS   8-byte words of a unit, what a thread moves at a time,
+ *   place   of a thread in an operation: the units that it takes, one after the other,
+ *   offset  bytes from the start of a slot to its word W, and
+ *   skewed  whether that is no place at which a range can begin,
+ *   begin   before an operation: where other threads of the CTA are waited for; false where one has given up,
+ *   gather  waits for the unit of all sources together, and loads them into V[k], this rank's own into OWN; false where it gave up,
+ *   put     stores a unit into a slot,
+ *   end     after an operation; false where a thread has given up.
+ * The thread that takes a unit depends on its number in the operation's range alone, whatever lies before the range in a slot.
+ */
+#ifndef PEALI_CUDA_PROTOCOL_CUH
+#define PEALI_CUDA_PROTOCOL_CUH
+
+#include "cuda/slice.cuh"
+
+/* An operation in a slice. */
+struct task {
+    const slice &s;
+    const peali_cuda_op &op;
+    uint32_t number; /* of the operation */
+    range r;
+};
+
+/* Sources of an operation, K at most: one of them, at most, in this rank's own memory, the others in slots. */
+template <int K> struct sources {
+    uint32_t slots;           /* bits */
+    uint32_t skewed;          /* bits, LL128: the range begins within a line */
+    int own;                  /* K: none */
+    bool scratch;             /* that one is in scratch, and not in IN or OUT */
+    const unsigned char *at;  /* scratch: word 0 of its range; else the vector */
+    const unsigned char *area;
+    uint32_t slot[K];         /* bytes from there to word 0 of the range, or (skewed) of the slot */
+    uint32_t before[K];       /* skewed: words from there to word 0 of the range */
+};
+
+template <int K> DEVICE bool is_slot(const sources<K> &from, int k)
+{
+    return from.slots >> k & 1;
+}
+
+/* N words from word U of the range on, of the one source that is this rank's own. */
+template <int N, int K> DEVICE void load_own(const task &t, const sources<K> &from, uint32_t u, uint64_t *v)
+{
+    if (from.own == K)
+        return;
+    if (from.scratch)
+        load_plain<N>(from.at + 8 * (uint64_t)u, v);
+    else
+        load_memory<N>(t.s, t.r, from.at, u, v);
+}
+
+/* Where a flag is in each line, threads need nothing of each other but what the program has them share. */
+DEVICE bool begin_lines(const task &t, bool ok)
+{
+    return t.op.sync ? !meet(t.s.threads, !ok) : ok;
+}
+
+/*
+ * Lines of 16 bytes: two halves of data and flag, each of which arrives whole, so that a flag of this epoch says that the data beside
+ * it is of this epoch too (store_line in put pairs with load_line in gather). No order is needed between halves or lines.
+ */
+struct ll {
+    enum { WORDS = 1 };
+
+    struct place {
+        uint32_t u;
+        explicit DEVICE_MEMBER place(const task &t) : u(t.s.thread)
+        {
+        }
+        DEVICE_MEMBER bool more(const task &t) const
+        {
+            return u < t.r.words;
+        }
+        DEVICE_MEMBER bool data(const task &) const
+        {
+            return true;
+        }
+        DEVICE_MEMBER void next(const task &t)
+        {
+            u += t.s.threads;
+        }
+    };
+
+    static DEVICE_MEMBER uint32_t offset(uint32_t word)
+    {
+        return 16 * word;
+    }
+
+    static DEVICE_MEMBER bool skewed(uint32_t)
+    {
+        return false;
+    }
+
+    static DEVICE_MEMBER bool begin(const task &t, bool ok)
+    {
+        return begin_lines(t, ok);
+    }
+
+    template <int K> static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    {
+        const uint32_t flag = t.s.flag;
+        wait w(t.s.c, t.s.epoch, t.number);
+        quad line[K] = {};
+        load_own<WORDS>(t, from, p.u, own);
+        for (;;) {
+            bool all = true;
+            UNROLL
+            for (int k = 0; k < K; k++)
+                if (is_slot(from, k))
+                    line[k] = load_line(from.area + from.slot[k] + 16 * (uint64_t)p.u);
+            UNROLL
+            for (int k = 0; k < K; k++)
+                all &= !is_slot(from, k) || (line[k].y == flag && line[k].w == flag);
+            if (all)
+                break;
+            if (!w.on())
+                return false;
+        }
+        UNROLL
+        for (int k = 0; k < K; k++)
+            if (is_slot(from, k))
+                v[k][0] = line[k].x | (uint64_t)line[k].z << 32;
+        return true;
+    }
+
+    static DEVICE_MEMBER void put(const task &t, const place &p, unsigned char *slot, const uint64_t *v)
+    {
+        quad line = {(uint32_t)v[0], t.s.flag, (uint32_t)(v[0] >> 32), t.s.flag};
+        store_line(slot + 16 * (uint64_t)p.u, line);
+    }
+
+    static DEVICE_MEMBER bool end(const task &, bool ok)
+    {
+        return ok;
+    }
+};
+
+/*
+ * Lines of 128 bytes: 16 threads of a warp load or store one in a single instruction, which moves it whole, so that the flag in its
+ * last word, if it is of this epoch, says that all words which came with it are (store_warp in put pairs with load_warp in gather).
+ * All threads of a warp stay together. A source that does not begin with a line, because a part of its slot is read, has other lines
+ * than the threads have: then each waits for the flag of its word's line (load_word_acquire), which is there no sooner than the word
+ * is, and only then loads it.
+ */
+struct ll128 {
+    enum { WORDS = 1, THREADS = 16 };
+
+    struct place {
+        uint32_t line, column, u;
+        explicit DEVICE_MEMBER place(const task &t)
+            : line(t.s.thread / THREADS), column(t.s.thread % THREADS), u(line * PEALI_CUDA_LINE_WORDS + column)
+        {
+        }
+        /* Both lines of a warp go on as long as the first one does. */
+        DEVICE_MEMBER bool more(const task &t) const
+        {
+            return (line & ~1U) * PEALI_CUDA_LINE_WORDS < t.r.words;
+        }
+        DEVICE_MEMBER bool used(const task &t) const
+        {
+            return line * PEALI_CUDA_LINE_WORDS < t.r.words;
+        }
+        DEVICE_MEMBER bool flag() const
+        {
+            return column == PEALI_CUDA_LINE_WORDS;
+        }
+        DEVICE_MEMBER bool data(const task &t) const
+        {
+            return !flag() && u < t.r.words;
+        }
+        DEVICE_MEMBER uint64_t offset() const
+        {
+            return line * (uint64_t)PEALI_CUDA_LINE + 8 * column;
+        }
+        DEVICE_MEMBER void next(const task &t)
+        {
+            line += t.s.threads / THREADS;
+            u += t.s.threads / THREADS * PEALI_CUDA_LINE_WORDS;
+        }
+    };
+
+    static DEVICE_MEMBER uint64_t flag_of(const task &t)
+    {
+        return t.s.flag | (uint64_t)t.s.flag << 32;
+    }
+
+    /* Of its line. */
+    static DEVICE_MEMBER uint32_t offset(uint32_t word)
+    {
+        return word / PEALI_CUDA_LINE_WORDS * PEALI_CUDA_LINE;
+    }
+
+    static DEVICE_MEMBER bool skewed(uint32_t word)
+    {
+        return word % PEALI_CUDA_LINE_WORDS != 0;
+    }
+
+    static DEVICE_MEMBER bool begin(const task &t, bool ok)
+    {
+        return begin_lines(t, ok);
+    }
+
+    /* Word WORD of SLOT; false where it is not there yet. */
+    static DEVICE_MEMBER bool load_skewed(const unsigned char *slot, uint32_t word, uint64_t flag, uint64_t *v)
+    {
+        const unsigned char *line = slot + offset(word);
+        if (load_word_acquire(line + 8 * PEALI_CUDA_LINE_WORDS) != flag)
+            return false;
+        *v = load_word((const uint64_t *)line + word % PEALI_CUDA_LINE_WORDS);
+        return true;
+    }
+
+    template <int K> static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    {
+        const bool data = p.data(t), used = p.used(t);
+        wait w(t.s.c, t.s.epoch, t.number);
+        if (data)
+            load_own<WORDS>(t, from, p.u, own);
+        for (;;) {
+            bool missing = false;
+            UNROLL
+            for (int k = 0; k < K; k++)
+                if (is_slot(from, k) && !(from.skewed >> k & 1))
+                    v[k][0] = load_warp(from.area + from.slot[k] + p.offset(), used);
+            UNROLL
+            for (int k = 0; k < K; k++)
+                if (is_slot(from, k) && !(from.skewed >> k & 1))
+                    missing |= used && p.flag() && v[k][0] != flag_of(t);
+                else if (is_slot(from, k) && data)
+                    missing |= !load_skewed(from.area + from.slot[k], from.before[k] + p.u, flag_of(t), &v[k][0]);
+            if (!warp_any(missing))
+                return true;
+            if (warp_any(!w.on()))
+                return false;
+        }
+    }
+
+    static DEVICE_MEMBER void put(const task &t, const place &p, unsigned char *slot, const uint64_t *v)
+    {
+        store_warp(slot + p.offset(), p.flag() ? flag_of(t) : v[0], p.used(t));
+    }
+
+    static DEVICE_MEMBER bool end(const task &, bool ok)
+    {
+        return ok;
+    }
+};
+
+/*
+ * Data without flags, and one flag a slot. A thread for each source waits for its flag (load_acquire, which pairs with store_release in
+ * end at the sender), then all threads meet: so what any thread of the sender stored before those met is loaded by any thread here.
+ */
+struct bulk {
+    enum { WORDS = 2 };
+
+    struct place {
+        uint32_t u; /* words */
+        explicit DEVICE_MEMBER place(const task &t) : u(WORDS * t.s.thread)
+        {
+        }
+        DEVICE_MEMBER bool more(const task &t) const
+        {
+            return u < t.r.words;
+        }
+        DEVICE_MEMBER bool data(const task &) const
+        {
+            return true;
+        }
+        DEVICE_MEMBER void next(const task &t)
+        {
+            u += WORDS * t.s.threads;
+        }
+    };
+
+    static DEVICE_MEMBER uint32_t offset(uint32_t word)
+    {
+        return 8 * word;
+    }
+
+    static DEVICE_MEMBER bool skewed(uint32_t)
+    {
+        return false;
+    }
+
+    /* The flag of LOC, at its rank. */
+    static DEVICE_MEMBER uint32_t *flag_at(const task &t, const peali_cuda_loc &loc)
+    {
+        const peali_cuda_call &c = t.s.c;
+        uint32_t *flags = (uint32_t *)(c.scratch[loc.where - PEALI_CUDA_SLOT] + c.layout.flags);
+        return flags + (2 * t.s.lane + (t.s.epoch & 1)) * PEALI_CUDA_SLOTS + loc.slot;
+    }
+
+    static DEVICE_MEMBER bool begin(const task &t, bool ok)
+    {
+        wait w(t.s.c, t.s.epoch, t.number);
+        if (!(t.op.slots & PEALI_CUDA_FROM_SLOTS))
+            return begin_lines(t, ok);
+        if (t.s.thread < t.op.nsrc) {
+            const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + t.s.thread];
+            while (ok && loc.where >= PEALI_CUDA_SLOT && load_acquire(flag_at(t, loc)) != t.s.flag)
+                ok = w.on();
+        }
+        return !meet(t.s.threads, !ok);
+    }
+
+    template <int K> static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    {
+        load_own<WORDS>(t, from, p.u, own);
+        UNROLL
+        for (int k = 0; k < K; k++)
+            if (is_slot(from, k)) {
+                quad q = load_pack(from.area + from.slot[k] + 8 * (uint64_t)p.u);
+                v[k][0] = q.x | (uint64_t)q.y << 32;
+                v[k][1] = q.z | (uint64_t)q.w << 32;
+            }
+        return true;
+    }
+
+    static DEVICE_MEMBER void put(const task &, const place &p, unsigned char *slot, const uint64_t *v)
+    {
+        store_pack(slot + 8 * (uint64_t)p.u, quad_of(v[0], v[1]));
+    }
+
+    static DEVICE_MEMBER bool end(const task &t, bool ok)
+    {
+        if (!(t.op.slots & PEALI_CUDA_TO_SLOTS))
+            return ok;
+        if (meet(t.s.threads, !ok))
+            return false;
+        if (t.s.thread < t.op.ndst) {
+            const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + t.op.nsrc + t.s.thread];
+            if (loc.where >= PEALI_CUDA_SLOT)
+                store_release(flag_at(t, loc), t.s.flag);
+        }
+        return true;
+    }
+};
+
+#endif

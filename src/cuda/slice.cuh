@@ -1,0 +1,288 @@
+/* One slice of a call as a thread of a CTA sees it: what lies where, who waits how long, and what it says when it gives up. */
+#ifndef PEALI_CUDA_SLICE_CUH
+#define PEALI_CUDA_SLICE_CUH
+
+#include "cuda/memory.cuh"
+
+struct slice {
+    const peali_cuda_call &c;
+    uint32_t thread, threads; /* of those that move data */
+    uint32_t lane, epoch;
+    uint32_t flag;   /* of this epoch */
+    uint32_t packs, block_packs, long_blocks; /* as in the call, of this slice */
+    uint64_t at;     /* bytes from the start of a part to this slice */
+    uint64_t area;   /* bytes from the start of a rank's scratch to this slice's landing area */
+};
+
+/*
+ * Flags are 31 bits of the epoch and one that is always set, so that none is 0. They are compared for equality and never reset; clean()
+ * sees to it that none lies in an area for so long that its number comes again.
+ */
+DEVICE uint32_t flag_of(uint32_t epoch)
+{
+    return epoch | 0x80000000U;
+}
+
+DEVICE slice slice_of(const peali_cuda_call &c, uint32_t number, uint32_t epoch)
+{
+    bool longer = number < c.long_slices;
+    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0};
+    s.packs = c.slice_packs + longer;
+    s.block_packs = c.block_packs;
+    s.long_blocks = c.long_blocks + longer;
+    if (s.long_blocks == c.blocks) {
+        s.block_packs++;
+        s.long_blocks = 0;
+    }
+    s.at = ((uint64_t)number * c.slice_packs + (longer ? number : c.long_slices)) * PEALI_CUDA_PACK;
+    s.area = c.layout.areas[c.proto] + (2 * s.lane + (epoch & 1)) * c.layout.area_bytes[c.proto];
+    return s;
+}
+
+/* Where block B of all parts begins: packs from the start of the slice. */
+DEVICE uint32_t position(const slice &s, uint32_t b)
+{
+    uint32_t part = s.c.parts > 1 ? b / s.c.blocks : 0;
+    uint32_t j = b - part * s.c.blocks;
+    return part * s.packs + j * s.block_packs + (j < s.long_blocks ? j : s.long_blocks);
+}
+
+DEVICE unsigned char *in_of(const peali_cuda_call &c)
+{
+    return (unsigned char *)c.in - c.in_skip;
+}
+
+DEVICE unsigned char *out_of(const peali_cuda_call &c)
+{
+    return (unsigned char *)c.out - c.out_skip;
+}
+
+/* A range of blocks in IN or OUT, in words of 8 bytes. */
+struct range {
+    uint32_t first, words; /* from the start of the slice, over all parts */
+    uint32_t plain;        /* so many at its start lie in one piece, whole and aligned */
+    uint64_t at;           /* bytes from the start of the vector, where there are plain ones */
+};
+
+DEVICE range range_of(const slice &s, uint32_t first, uint32_t end)
+{
+    const peali_cuda_call &c = s.c;
+    uint32_t from = position(s, first), to = position(s, end);
+    uint32_t part = c.parts > 1 && s.packs > 0 ? from / s.packs : 0;
+    range r = {2 * from, 2 * (to - from), 0, 0};
+    uint64_t in_part = s.at + (uint64_t)(from - part * s.packs) * PEALI_CUDA_PACK;
+    r.at = part * c.part_bytes + in_part;
+    if (c.aligned && to <= (part + 1) * s.packs && in_part < c.part_bytes) {
+        uint64_t there = (c.part_bytes - in_part) / 8;
+        r.plain = there < r.words ? (uint32_t)there : r.words;
+    }
+    return r;
+}
+
+/* N words, aligned to all of them. */
+template <int N> DEVICE void load_plain(const unsigned char *from, uint64_t *v)
+{
+    if (N == 2) {
+        quad q = *(const quad *)from;
+        v[0] = q.x | (uint64_t)q.y << 32;
+        v[N - 1] = q.z | (uint64_t)q.w << 32;
+    } else {
+        v[0] = *(const uint64_t *)from;
+    }
+}
+
+DEVICE quad quad_of(uint64_t a, uint64_t b)
+{
+    quad q = {(uint32_t)a, (uint32_t)(a >> 32), (uint32_t)b, (uint32_t)(b >> 32)};
+    return q;
+}
+
+template <int N> DEVICE void store_plain(unsigned char *to, const uint64_t *v)
+{
+    if (N == 2)
+        *(quad *)to = quad_of(v[0], v[N - 1]);
+    else
+        *(uint64_t *)to = v[0];
+}
+
+/* Bytes of a part that are there from AT on, as far as a word goes. */
+DEVICE uint32_t bytes_at(const peali_cuda_call &c, uint64_t at)
+{
+    uint64_t left = at < c.part_bytes ? c.part_bytes - at : 0;
+    return left < 8 ? (uint32_t)left : 8;
+}
+
+/*
+ * Word WORD of the slice at AT of PACKS packs a part, over all parts of VECTOR: what is not there is 0, or not stored. Where words
+ * are not aligned, or not whole. Called, so that all of this is no burden on the loops.
+ */
+DEVICE_SLOW uint64_t load_odd(const peali_cuda_call &c, const unsigned char *vector, uint64_t at, uint32_t packs, uint32_t word)
+{
+    uint32_t part = c.parts > 1 ? word / (2 * packs) : 0;
+    at += (uint64_t)(word - part * 2 * packs) * 8;
+    uint32_t bytes = bytes_at(c, at);
+    const unsigned char *from = vector + part * c.part_bytes + at;
+    uint64_t value = 0;
+    if (bytes == 8 && (uintptr_t)from % 8 == 0)
+        return *(const uint64_t *)from;
+    if (bytes == 8 && (uintptr_t)from % 4 == 0)
+        return ((const uint32_t *)from)[0] | (uint64_t)((const uint32_t *)from)[1] << 32;
+    for (uint32_t i = 0; i < bytes; i++)
+        value |= (uint64_t)from[i] << 8 * i;
+    return value;
+}
+
+DEVICE_SLOW void store_odd(const peali_cuda_call &c, unsigned char *vector, uint64_t at, uint32_t packs, uint32_t word, uint64_t value)
+{
+    uint32_t part = c.parts > 1 ? word / (2 * packs) : 0;
+    at += (uint64_t)(word - part * 2 * packs) * 8;
+    uint32_t bytes = bytes_at(c, at);
+    unsigned char *to = vector + part * c.part_bytes + at;
+    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
+        *(uint64_t *)to = value;
+    } else if (bytes == 8 && (uintptr_t)to % 4 == 0) {
+        ((uint32_t *)to)[0] = (uint32_t)value;
+        ((uint32_t *)to)[1] = (uint32_t)(value >> 32);
+    } else {
+        for (uint32_t i = 0; i < bytes; i++)
+            to[i] = (unsigned char)(value >> 8 * i);
+    }
+}
+
+/* N words from word U of range R of VECTOR on. */
+template <int N> DEVICE void load_memory(const slice &s, const range &r, const unsigned char *vector, uint32_t u, uint64_t *v)
+{
+    if (u + N <= r.plain)
+        load_plain<N>(vector + r.at + 8 * (uint64_t)u, v);
+    else
+        for (int i = 0; i < N; i++)
+            v[i] = load_odd(s.c, vector, s.at, s.packs, r.first + u + i);
+}
+
+template <int N> DEVICE void store_memory(const slice &s, const range &r, unsigned char *vector, uint32_t u, const uint64_t *v)
+{
+    if (u + N <= r.plain)
+        store_plain<N>(vector + r.at + 8 * (uint64_t)u, v);
+    else
+        for (int i = 0; i < N; i++)
+            store_odd(s.c, vector, s.at, s.packs, r.first + u + i, v[i]);
+}
+
+/* Landing slot LOC, and scratch buffer LOC. */
+DEVICE unsigned char *slot_at(const slice &s, const peali_cuda_loc &loc)
+{
+    return s.c.scratch[loc.where - PEALI_CUDA_SLOT] + s.area + loc.at * (uint64_t)PEALI_CUDA_PACK;
+}
+
+DEVICE unsigned char *scratch_at(const slice &s, const peali_cuda_loc &loc)
+{
+    const peali_cuda_layout &l = s.c.layout;
+    return s.c.scratch[s.c.me] + l.tmp + s.lane * l.tmp_bytes + loc.at * (uint64_t)PEALI_CUDA_PACK;
+}
+
+DEVICE const uint64_t *board_of(const peali_cuda_call &c, uint32_t call)
+{
+    return (const uint64_t *)(c.scratch[c.me] + c.layout.board) + (call & 1) * c.nranks;
+}
+
+/* A number that goes round: how far A is ahead of B. */
+DEVICE int32_t ahead(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b);
+}
+
+/* Who calls otherwise than this rank in its call OWN, or has not called: into *R. Of several, one that calls otherwise. */
+DEVICE void blame(const peali_cuda_call &c, uint64_t own, peali_cuda_report *r)
+{
+    const uint64_t *board = board_of(c, (uint32_t)(own >> 32));
+    r->rank = PEALI_CUDA_RANKS;
+    r->mine = c.signature;
+    r->its = 0;
+    for (uint32_t i = 0; i < c.nranks; i++) {
+        uint64_t its = load_word(board + i);
+        int32_t age = ahead((uint32_t)(its >> 32), (uint32_t)(own >> 32));
+        bool differs = age == 0 && its != own;
+        if (!differs && (age >= 0 || r->rank != PEALI_CUDA_RANKS))
+            continue;
+        r->rank = i;
+        r->its = differs ? (uint32_t)its : 0;
+        if (differs)
+            return;
+    }
+}
+
+/* Of those that operation OP waits for. */
+DEVICE uint32_t first_slot(const peali_cuda_call &c, uint32_t op)
+{
+    for (uint32_t k = 0; op < c.nops && k < c.ops[op].nsrc; k++)
+        if (c.locs[c.ops[op].locs + k].where >= PEALI_CUDA_SLOT)
+            return c.locs[c.ops[op].locs + k].slot;
+    return PEALI_CUDA_SLOTS;
+}
+
+/*
+ * The first thread of a launch that gives up says why, and makes the others of this launch and of all later ones leave: they look
+ * at DEAD, on the device, for a look at the host's memory takes a microsecond. The report's fields are there before its kind is
+ * (store_release; the host acquires). The call on the board is the newest that this rank has put there.
+ */
+DEVICE_SLOW void report(const peali_cuda_call &c, uint32_t kind, uint32_t epoch, uint32_t op)
+{
+    if (!take_first(&c.lane[0].dead))
+        return;
+    uint64_t own[2] = {load_word(board_of(c, 0) + c.me), load_word(board_of(c, 1) + c.me)};
+    peali_cuda_report r = {};
+    blame(c, own[ahead((uint32_t)(own[1] >> 32), (uint32_t)(own[0] >> 32)) > 0], &r);
+    if (kind == PEALI_CUDA_LATE && r.its)
+        kind = PEALI_CUDA_DIFFERS;
+    store_relaxed(&c.report->rank, r.rank);
+    store_relaxed(&c.report->mine, r.mine);
+    store_relaxed(&c.report->its, r.its);
+    store_relaxed(&c.report->epoch, epoch);
+    store_relaxed(&c.report->lane, cta_here());
+    store_relaxed(&c.report->op, op);
+    store_relaxed(&c.report->slot, first_slot(c, op));
+    store_release(&c.report->kind, kind);
+    for (uint32_t i = 1; i < c.layout.lanes; i++)
+        store_relaxed(&c.lane[i].dead, 1);
+}
+
+/* Looks at clocks and hosts are for who has waited for long: 1024 looks at landing memory take about a millisecond. */
+enum { LOOKS = 1024 };
+
+/* SINCE: when this wait first came here, or 0. Returns that; 0: there is no use in waiting on. */
+DEVICE_SLOW uint64_t wait_on(const peali_cuda_call &c, uint32_t epoch, uint32_t op, uint64_t since)
+{
+    if (load_relaxed(&c.lane[cta_here()].dead))
+        return 0;
+    if (c.abort && load_relaxed(c.abort)) {
+        report(c, PEALI_CUDA_ABORTED, epoch, op);
+        return 0;
+    }
+    uint64_t now = now_ns();
+    if (!since || !c.deadline_ns || now - since <= c.deadline_ns)
+        return since ? since : now;
+    report(c, PEALI_CUDA_LATE, epoch, op);
+    return 0;
+}
+
+/* One wait of operation OP in EPOCH. */
+struct wait {
+    const peali_cuda_call &c;
+    uint32_t epoch, op, looks;
+    uint64_t since;
+
+    DEVICE_MEMBER wait(const peali_cuda_call &call, uint32_t in_epoch, uint32_t for_op) : c(call), epoch(in_epoch), op(for_op), looks(0), since(0)
+    {
+    }
+    /* After a look in vain: false where there is no use in another. */
+    DEVICE_MEMBER bool on()
+    {
+        look_away();
+        if (++looks % LOOKS)
+            return true;
+        since = wait_on(c, epoch, op, since);
+        return since != 0;
+    }
+};
+
+#endif
