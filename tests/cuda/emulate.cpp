@@ -1,0 +1,352 @@
+/*
+ * The threads of a CTA as fibers. Each has a stack of its own, and goes back to the loop in run_cta() wherever it waits; that goes round.
+ * A thread of the process has its fibers to itself and keeps them.
+ *
+ * Under TSan each fiber is a thread, so that a race between threads of a CTA is one there too: meet() and warp_any() order them, and
+ * nothing else does.
+ */
+#include "emulate.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <vector>
+
+#include "cuda/memory.cuh"
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define HIDDEN __attribute__((no_sanitize("thread"), noinline)) /* the fibers' own state is one thread's */
+#else
+#define HIDDEN
+#endif
+
+#if !defined(__x86_64__)
+#error "switching stacks is written for x86-64"
+#endif
+
+/* Saves where this is in *FROM, and goes on where TO was saved. */
+extern "C" void switch_stack(void **from, void *to);
+asm(R"(
+.text
+.type switch_stack, @function
+switch_stack:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+.size switch_stack, . - switch_stack
+)");
+
+#define KERNEL_OF(proto, name) extern "C" void peal_##proto##_##name(const peali_cuda_call &call);
+#define KERNELS_OF(proto) \
+    KERNEL_OF(proto, float) KERNEL_OF(proto, fp16) KERNEL_OF(proto, bf16) KERNEL_OF(proto, double) KERNEL_OF(proto, any)
+KERNELS_OF(ll)
+KERNELS_OF(ll128)
+KERNELS_OF(bulk)
+#undef KERNEL_OF
+#define KERNEL_OF(proto, name) {"peal_" #proto "_" #name, peal_##proto##_##name},
+
+namespace {
+
+typedef void (*entry)(const peali_cuda_call &call);
+const struct {
+    const char *name;
+    entry run;
+} kernels[] = {KERNELS_OF(ll) KERNELS_OF(ll128) KERNELS_OF(bulk)};
+
+const size_t stack_bytes = 256 << 10;
+
+/* Where so many threads wait for each other. */
+struct gate {
+    uint32_t here, round;
+    bool some, result; /* what has been said so far, and in the last round */
+};
+
+struct fiber {
+    void *stack, *sp, *tsan;
+    uint32_t number;
+    bool done, moved;
+    const gate *at; /* waits there for the end of ROUND */
+    uint32_t round;
+    const unsigned char *address; /* of a warp's access */
+    uint64_t word;
+    bool used;
+};
+
+struct cta {
+    std::vector<fiber *> fibers;
+    std::vector<gate> warps;
+    gate all;
+    void *sp, *tsan;
+    fiber *now;
+    uint32_t number, count, threads;
+    entry run;
+    const peali_cuda_call *call;
+};
+
+thread_local cta *here;
+
+HIDDEN void switch_to(void **from, void *to, void *tsan)
+{
+#if defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(tsan, __tsan_switch_to_fiber_no_sync);
+#endif
+    switch_stack(from, to);
+}
+
+void ordered_before(void *at)
+{
+#if defined(__SANITIZE_THREAD__)
+    __tsan_release(at);
+#endif
+}
+
+void ordered_after(void *at)
+{
+#if defined(__SANITIZE_THREAD__)
+    __tsan_acquire(at);
+#endif
+}
+
+HIDDEN void go_back(fiber *f)
+{
+    switch_to(&f->sp, here->sp, here->tsan);
+}
+
+HIDDEN void fiber_main()
+{
+    for (;;) {
+        fiber *f = here->now;
+        ordered_after(here);
+        here->run(*here->call);
+        ordered_before(here);
+        f->done = true;
+        go_back(f);
+    }
+}
+
+/* A stack as switch_stack leaves it, with fiber_main to return to. */
+HIDDEN fiber *new_fiber(uint32_t number)
+{
+    fiber *f = (fiber *)calloc(1, sizeof *f);
+    void *stack = mmap(NULL, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!f || stack == MAP_FAILED)
+        abort();
+    void **top = (void **)((char *)stack + stack_bytes) - 3;
+    *--top = (void *)fiber_main;
+    f->stack = stack;
+    f->sp = top - 6;
+    f->number = number;
+#if defined(__SANITIZE_THREAD__)
+    f->tsan = __tsan_create_fiber(0);
+#endif
+    return f;
+}
+
+/* The last one to come ends the round, and does WORK for all before. */
+template <class Work> HIDDEN bool pass(gate *g, uint32_t count, bool some, Work work)
+{
+    fiber *f = here->now;
+    ordered_before(g);
+    g->some |= some;
+    f->at = g;
+    f->round = g->round;
+    if (++g->here == count) {
+        work();
+        g->result = g->some;
+        g->some = false;
+        g->here = 0;
+        g->round++;
+    } else {
+        go_back(f);
+    }
+    f->at = NULL;
+    ordered_after(g);
+    return g->result;
+}
+
+template <class Work> HIDDEN bool pass_warp(bool some, Work work)
+{
+    return pass(&here->warps[here->now->number / 32], 32, some, work);
+}
+
+/* What a warp loads or stores of one line: WORK gets its threads. */
+HIDDEN fiber **half_warp(uint32_t half)
+{
+    return &here->fibers[here->now->number / 32 * 32 + 16 * half];
+}
+
+/* The flag first, and nothing before it. */
+void load_half(fiber **f)
+{
+    for (int i = 15; f[0]->used && i >= 0; i--)
+        f[i]->word = __atomic_load_n((const uint64_t *)f[i]->address, __ATOMIC_ACQUIRE);
+}
+
+/* The flag last, and nothing after it. */
+void store_half(fiber **f)
+{
+    for (int i = 0; f[0]->used && i < 16; i++)
+        __atomic_store_n((uint64_t *)f[i]->address, f[i]->word, __ATOMIC_RELEASE);
+}
+
+HIDDEN void start(cta *c)
+{
+    while (c->fibers.size() < c->threads)
+        c->fibers.push_back(new_fiber((uint32_t)c->fibers.size()));
+    c->warps.assign((c->threads + 31) / 32, gate());
+    c->all = gate();
+    for (uint32_t i = 0; i < c->threads; i++)
+        c->fibers[i]->done = false;
+}
+
+/* One turn of all fibers that can go on: how many are left. Nobody could: they wait in vain. */
+HIDDEN uint32_t turn(cta *c, bool *moved)
+{
+    uint32_t left = 0, ran = 0;
+    for (uint32_t i = 0; i < c->threads; i++) {
+        fiber *f = c->fibers[i];
+        if (f->done)
+            continue;
+        left++;
+        if (f->at && f->round == f->at->round)
+            continue;
+        ran++;
+        f->moved = true;
+        c->now = f;
+        switch_to(&c->sp, f->sp, f->tsan);
+        *moved |= f->moved;
+    }
+    if (left > 0 && ran == 0) {
+        fprintf(stderr, "emulation: %u threads of a CTA wait for others that have gone\n", left);
+        abort();
+    }
+    return left;
+}
+
+HIDDEN void run_cta(cta *c)
+{
+    start(c);
+    ordered_before(c);
+    for (bool moved = true;; moved = false) {
+        if (turn(c, &moved) == 0)
+            break;
+        if (!moved)
+            sched_yield();
+    }
+    ordered_after(c);
+}
+
+entry find(const char *name)
+{
+    for (const auto &k : kernels)
+        if (strcmp(k.name, name) == 0)
+            return k.run;
+    fprintf(stderr, "emulation: no kernel %s\n", name);
+    abort();
+}
+
+/* Ends with its thread. */
+struct owner {
+    cta c = {};
+    ~owner()
+    {
+        for (fiber *f : c.fibers) {
+            munmap(f->stack, stack_bytes);
+            free(f);
+        }
+    }
+};
+thread_local owner mine;
+
+} // namespace
+
+uint32_t thread_here()
+{
+    return here->now->number;
+}
+
+uint32_t threads_here()
+{
+    return here->threads;
+}
+
+uint32_t cta_here()
+{
+    return here->number;
+}
+
+uint32_t ctas_here()
+{
+    return here->count;
+}
+
+HIDDEN bool meet(uint32_t threads, bool some)
+{
+    return pass(&here->all, threads, some, [] {});
+}
+
+HIDDEN bool warp_any(bool some)
+{
+    return pass_warp(some, [] {});
+}
+
+HIDDEN uint64_t load_warp(const unsigned char *at, bool used)
+{
+    fiber *f = here->now;
+    f->address = at;
+    f->used = used;
+    f->word = 0;
+    pass_warp(false, [] {
+        load_half(half_warp(0));
+        load_half(half_warp(1));
+    });
+    return f->word;
+}
+
+HIDDEN void store_warp(unsigned char *at, uint64_t word, bool used)
+{
+    fiber *f = here->now;
+    f->address = at;
+    f->word = word;
+    f->used = used;
+    pass_warp(false, [] {
+        store_half(half_warp(0));
+        store_half(half_warp(1));
+    });
+}
+
+HIDDEN void look_away()
+{
+    here->now->moved = false;
+    go_back(here->now);
+}
+
+extern "C" void peali_emulate(const char *kernel, unsigned grid, unsigned block, const void *params)
+{
+    cta *c = here = &mine.c;
+    c->run = find(kernel);
+    c->call = (const peali_cuda_call *)params;
+    c->count = grid;
+    c->threads = block;
+#if defined(__SANITIZE_THREAD__)
+    c->tsan = __tsan_get_current_fiber();
+#endif
+    for (c->number = 0; c->number < grid; c->number++)
+        run_cta(c);
+}

@@ -1,0 +1,125 @@
+/*
+ * CUDA as the kernels see it (cuda/memory.cuh), on a CPU: the threads of a CTA are fibers of the thread that launches it, which run until
+ * they wait for each other or pause. What a GPU promises is done here and nothing more: of a line of 16 bytes each half arrives whole,
+ * in either order; a line of 128 bytes arrives whole where a warp stores it together.
+ */
+#ifndef EMULATED_H
+#define EMULATED_H
+
+#include <time.h>
+
+#define DEVICE static inline
+#define DEVICE_MEMBER inline
+#define DEVICE_SLOW static inline
+#define UNROLL _Pragma("GCC unroll 16")
+#define PARAMETER const peali_cuda_call &
+#define __global__
+#define __launch_bounds__(...)
+
+/* Of the fiber that runs (emulate.cpp). */
+uint32_t thread_here();
+uint32_t threads_here();
+uint32_t cta_here();
+uint32_t ctas_here();
+bool meet(uint32_t threads, bool some);
+bool warp_any(bool some);
+uint64_t load_warp(const unsigned char *at, bool used);
+void store_warp(unsigned char *at, uint64_t word, bool used);
+void look_away();
+
+DEVICE float fp16_to_float(uint16_t h)
+{
+    _Float16 x;
+    __builtin_memcpy(&x, &h, sizeof x);
+    return (float)x;
+}
+
+DEVICE uint16_t fp16_of_float(float x)
+{
+    _Float16 half = (_Float16)x;
+    uint16_t h;
+    __builtin_memcpy(&h, &half, sizeof h);
+    return h;
+}
+
+DEVICE quad load_line(const unsigned char *at)
+{
+    const uint64_t *half = (const uint64_t *)at;
+    uint64_t second = __atomic_load_n(half + 1, __ATOMIC_RELAXED), first = __atomic_load_n(half, __ATOMIC_RELAXED);
+    quad q = {(uint32_t)first, (uint32_t)(first >> 32), (uint32_t)second, (uint32_t)(second >> 32)};
+    return q;
+}
+
+DEVICE void store_line(unsigned char *at, quad q)
+{
+    uint64_t *half = (uint64_t *)at, words[2] = {q.x | (uint64_t)q.y << 32, q.z | (uint64_t)q.w << 32};
+    int first = thread_here() % 2;
+    __atomic_store_n(half + first, words[first], __ATOMIC_RELAXED);
+    __atomic_store_n(half + !first, words[!first], __ATOMIC_RELAXED);
+}
+
+/* Plain, so that TSan sees whether flags order it. */
+DEVICE quad load_pack(const unsigned char *at)
+{
+    return *(const quad *)at;
+}
+
+DEVICE void store_pack(unsigned char *at, quad q)
+{
+    *(quad *)at = q;
+}
+
+DEVICE uint32_t load_acquire(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+DEVICE uint64_t load_word_acquire(const unsigned char *at)
+{
+    return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+}
+
+DEVICE void store_release(uint32_t *at, uint32_t value)
+{
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+
+DEVICE uint32_t load_relaxed(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+DEVICE uint64_t load_word(const uint64_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+DEVICE void store_relaxed(uint32_t *at, uint32_t value)
+{
+    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+}
+
+DEVICE void store_word(uint64_t *at, uint64_t value)
+{
+    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+}
+
+DEVICE bool take_first(uint32_t *at)
+{
+    uint32_t zero = 0;
+    return __atomic_compare_exchange_n(at, &zero, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Nothing needs it here: relaxed stores of a fiber are seen in order by who has acquired what it released. */
+DEVICE void fence_all()
+{
+}
+
+DEVICE uint64_t now_ns()
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,331 @@
+/* The ranks of a team as threads; see gpus.h. */
+#include "gpus.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "emulate.h"
+#include "exec/reduce.h"
+
+enum { GUARD = 64, GUARD_BYTE = 0xa5 };
+
+struct gpus {
+    int n;
+    peali_cuda_layout layout;
+    unsigned char *scratch[GPUS_MOST];
+    peali_cuda_lane *lane[GPUS_MOST];
+    peali_cuda_report report[GPUS_MOST];
+    uint32_t abort;
+    uint64_t deadline_ns, abort_after_ns;
+};
+
+typedef struct member {
+    gpus *g;
+    int rank, ncalls, wrong, left_out;
+    const gpus_call *calls;
+    uint64_t random;
+    pthread_t thread;
+} member;
+
+/* The buffers of one call on one rank: the vector, or the part of it that this rank has. */
+typedef struct buffers {
+    unsigned char *in_room, *out_room;
+    unsigned char *in, *out;
+    size_t in_bytes, out_bytes;
+} buffers;
+
+static uint32_t mix(uint32_t x)
+{
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* Sums and products that are the same in every order; the others are compared where the order is that of ranks. */
+static int any_order(const peali_cuda_job *job)
+{
+    int real = job->type >= PEAL_FP16;
+    return !real || job->op == PEAL_MIN || job->op == PEAL_MAX;
+}
+
+static void put_number(peal_type type, unsigned char *at, uint32_t x)
+{
+    float f = (float)x;
+    double d = x;
+    _Float16 h = (_Float16)f;
+    switch (type) {
+    case PEAL_FP16: memcpy(at, &h, 2); break;
+    case PEAL_BF16: memcpy(at, (unsigned char *)&f + 2, 2); break;
+    case PEAL_FLOAT: memcpy(at, &f, 4); break;
+    default: memcpy(at, &d, 8);
+    }
+}
+
+/* The vector that RANK gives: any bytes, or small numbers. */
+static void fill(const gpus_call *c, int rank, size_t elements, unsigned char *to)
+{
+    size_t size = peal_type_bytes(c->job.type);
+    bool bytes = any_order(&c->job) || c->algo->in_rank_order || c->job.kind == PEAL_BROADCAST || c->job.kind == PEAL_ALLGATHER;
+    for (size_t i = 0; i < elements * size && bytes; i++)
+        to[i] = (unsigned char)(mix((uint32_t)i + c->seed * 31 + (uint32_t)rank * 7919) >> 3) & (c->job.type == PEAL_BOOL ? 1 : 255);
+    peal_type part = c->job.type == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : c->job.type == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : c->job.type;
+    for (size_t i = 0; i < elements * size / peal_type_bytes(part) && !bytes; i++)
+        put_number(part, to + i * peal_type_bytes(part), 1 + mix((uint32_t)i + c->seed + (uint32_t)rank * 131) % 2);
+}
+
+static bool has_in(const gpus_call *c, int rank)
+{
+    return c->job.kind != PEAL_BROADCAST || rank == c->job.root;
+}
+
+static bool has_out(const gpus_call *c, int rank)
+{
+    return c->job.kind != PEAL_REDUCE || rank == c->job.root;
+}
+
+static unsigned char *room_for(size_t bytes, unsigned shift, unsigned char **room)
+{
+    *room = aligned_alloc(16, (bytes + shift + 2 * GUARD + 15) / 16 * 16);
+    memset(*room, GUARD_BYTE, bytes + shift + 2 * GUARD);
+    return *room + GUARD + shift;
+}
+
+static void prepare(const gpus *g, const gpus_call *c, int rank, buffers *b)
+{
+    size_t part = c->job.count * peal_type_bytes(c->job.type), all = part * (size_t)g->n;
+    bool gather = c->job.kind == PEAL_ALLGATHER, scatter = c->job.kind == PEAL_REDUCE_SCATTER;
+    b->in_bytes = scatter ? all : part;
+    b->out_bytes = gather ? all : part;
+    b->in = room_for(b->in_bytes, c->in_shift, &b->in_room);
+    b->out = room_for(b->out_bytes, c->out_shift, &b->out_room);
+    if ((c->in_place || c->job.kind == PEAL_BROADCAST) && gather)
+        b->in = b->out + (size_t)rank * part;
+    else if ((c->in_place && has_out(c, rank)) || c->job.kind == PEAL_BROADCAST)
+        scatter ? (void)(b->out = b->in + (size_t)rank * part) : (void)(b->in = b->out);
+    if (has_in(c, rank))
+        fill(c, rank, b->in_bytes / peal_type_bytes(c->job.type), b->in);
+}
+
+/* What rank RANK should have, from everybody's inputs. */
+static void expect(const gpus *g, const gpus_call *c, int rank, size_t bytes, unsigned char *to)
+{
+    const peali_cuda_job *job = &c->job;
+    size_t part = job->count * peal_type_bytes(job->type);
+    size_t elements = job->kind == PEAL_REDUCE_SCATTER ? job->count * (size_t)g->n : job->count;
+    unsigned char *in[GPUS_MOST];
+    if (job->kind == PEAL_BROADCAST) {
+        fill(c, job->root, elements, to);
+        return;
+    }
+    for (int r = 0; r < g->n; r++) {
+        in[r] = malloc(elements * peal_type_bytes(job->type) + 1);
+        fill(c, r, elements, in[r]);
+        if (job->kind == PEAL_ALLGATHER)
+            memcpy(to + (size_t)r * part, in[r], part);
+    }
+    if (job->kind != PEAL_ALLGATHER) {
+        unsigned char *sum = malloc(elements * peal_type_bytes(job->type) + 1);
+        peali_reduce_find(job->type, job->op)((void *[]){sum}, 1, (const void *const *)in, g->n, elements);
+        if (job->op == PEAL_AVG)
+            peali_divide_find(job->type)(sum, elements, g->n);
+        memcpy(to, sum + (job->kind == PEAL_REDUCE_SCATTER ? (size_t)rank * part : 0), bytes);
+        free(sum);
+    }
+    for (int r = 0; r < g->n; r++)
+        free(in[r]);
+}
+
+static int guards_broken(const unsigned char *room, const unsigned char *at, size_t bytes)
+{
+    int broken = 0;
+    for (const unsigned char *p = room; p < at; p++)
+        broken += *p != GUARD_BYTE;
+    for (const unsigned char *p = at + bytes; p < at + bytes + GUARD; p++)
+        broken += *p != GUARD_BYTE;
+    return broken;
+}
+
+static int compare(const member *m, const gpus_call *c, const buffers *b, int number)
+{
+    if (!has_out(c, m->rank))
+        return guards_broken(b->out_room, b->out, 0);
+    unsigned char *want = malloc(b->out_bytes + 1);
+    expect(m->g, c, m->rank, b->out_bytes, want);
+    size_t bad = 0;
+    while (bad < b->out_bytes && want[bad] == b->out[bad])
+        bad++;
+    int wrong = bad < b->out_bytes;
+    if (b->out == b->in || c->job.kind != PEAL_REDUCE_SCATTER || !c->in_place)
+        wrong |= guards_broken(b->out_room, b->out, b->out_bytes) > 0;
+    if (wrong)
+        fprintf(stderr, "call %d: %s %s, %d ranks, protocol %d, %zu of %s, op %s, %u ctas, shifts %u %u, in place %d: rank %d has 0x%02x "
+                "at byte %zu and not 0x%02x\n", number, peal_kind_name(c->job.kind), c->algo->name, m->g->n, c->job.proto, c->job.count,
+                peal_type_name(c->job.type), peal_op_name(c->job.op), c->job.ctas, c->in_shift, c->out_shift, c->in_place, m->rank,
+                bad < b->out_bytes ? b->out[bad] : 0, bad, bad < b->out_bytes ? want[bad] : 0);
+    free(want);
+    return wrong;
+}
+
+/* The program of each rank; all of them say whether a launch can take it. */
+static bool load(const member *m, const gpus_call *c, peali_cuda_call *call, uint32_t *ctas)
+{
+    int32_t ranks[GPUS_MOST];
+    peali_program *programs[GPUS_MOST];
+    peal_problem problem = {.kind = c->job.kind, .op = c->job.op, .nranks = m->g->n, .root = c->job.root, .nnodes = 1};
+    peali_reach reach = {m->g->n, ranks, PEALI_PUSH};
+    bool all = true;
+    for (int r = 0; r < m->g->n; r++)
+        ranks[r] = r;
+    if (peali_lower_all(c->algo, &problem, &reach, programs) != PEAL_OK)
+        abort();
+    for (int r = 0; r < m->g->n; r++)
+        all &= peali_cuda_load(programs[r], &c->job, &m->g->layout, call, ctas) == PEAL_OK;
+    if (all && peali_cuda_load(programs[m->rank], &c->job, &m->g->layout, call, ctas) != PEAL_OK)
+        abort();
+    for (int r = 0; r < m->g->n; r++)
+        peali_program_free(&programs[r]);
+    return all;
+}
+
+static uint32_t signature(const gpus_call *c)
+{
+    return mix((uint32_t)c->job.count * 64 + c->job.kind * 4096 + c->job.type * 32 + c->job.op + (uint32_t)c->job.root * 65536) | 1;
+}
+
+static void complete(const member *m, const gpus_call *c, const buffers *b, peali_cuda_call *call)
+{
+    gpus *g = m->g;
+    call->in = b->in;
+    call->out = b->out;
+    call->aligned = (uint8_t)peali_cuda_aligned(call, b->in, b->out);
+    call->signature = signature(c);
+    call->lane = g->lane[m->rank];
+    call->report = &g->report[m->rank];
+    call->abort = &g->abort;
+    call->deadline_ns = g->deadline_ns;
+    for (int r = 0; r < g->n; r++)
+        call->scratch[r] = g->scratch[r];
+}
+
+static uint32_t draw(member *m, uint32_t below)
+{
+    m->random = m->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(m->random >> 33) % below;
+}
+
+static void nap(uint64_t ns)
+{
+    nanosleep(&(struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)}, NULL);
+}
+
+static void make_call(member *m, const gpus_call *c, int number)
+{
+    peali_cuda_call call;
+    uint32_t ctas;
+    buffers b;
+    if (!load(m, c, &call, &ctas)) {
+        m->left_out++;
+        return;
+    }
+    prepare(m->g, c, m->rank, &b);
+    complete(m, c, &b, &call);
+    if (draw(m, 8) == 0)
+        nap(draw(m, 300000));
+    peali_emulate(peali_cuda_kernel(&call), ctas, c->threads ? c->threads + PEALI_CUDA_BOARD : peali_cuda_threads(&call), &call);
+    if (m->g->report[m->rank].kind == PEALI_CUDA_FINE)
+        m->wrong += compare(m, c, &b, number);
+    free(b.in_room);
+    free(b.out_room);
+}
+
+static void *rank_main(void *arg)
+{
+    member *m = arg;
+    for (int i = 0; i < m->ncalls; i++)
+        if (m->calls[i].algo)
+            make_call(m, &m->calls[i], i);
+    return NULL;
+}
+
+int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other, int stranger, int *left_out)
+{
+    member members[GPUS_MOST];
+    int wrong = 0;
+    for (int r = 0; r < g->n; r++) {
+        members[r] = (member){.g = g, .rank = r, .ncalls = ncalls, .calls = other && r == stranger ? other : calls,
+                              .random = (uint64_t)r + calls[0].seed};
+        if (pthread_create(&members[r].thread, NULL, rank_main, &members[r]) != 0)
+            abort();
+    }
+    if (g->abort_after_ns) {
+        nap(g->abort_after_ns);
+        __atomic_store_n(&g->abort, 1, __ATOMIC_RELEASE);
+    }
+    for (int r = 0; r < g->n; r++) {
+        pthread_join(members[r].thread, NULL);
+        wrong += members[r].wrong;
+    }
+    if (left_out)
+        *left_out = members[0].left_out;
+    return wrong;
+}
+
+gpus *gpus_create(int n, size_t scratch)
+{
+    gpus *g = calloc(1, sizeof *g);
+    g->n = n;
+    g->layout = peali_cuda_lay_out(scratch, n);
+    if (g->layout.bytes == 0)
+        abort();
+    for (int r = 0; r < n; r++) {
+        g->scratch[r] = aligned_alloc(1024, (g->layout.bytes + 1023) / 1024 * 1024);
+        memset(g->scratch[r], 0, g->layout.bytes);
+        g->lane[r] = calloc(g->layout.lanes, sizeof *g->lane[r]);
+    }
+    return g;
+}
+
+void gpus_destroy(gpus **g)
+{
+    for (int r = 0; r < (*g)->n; r++) {
+        free((*g)->scratch[r]);
+        free((*g)->lane[r]);
+    }
+    free(*g);
+    *g = NULL;
+}
+
+void gpus_wind(gpus *g, uint32_t epoch)
+{
+    for (int r = 0; r < g->n; r++) {
+        uint32_t *left = (uint32_t *)(g->scratch[r] + g->layout.left);
+        uint64_t *board = (uint64_t *)(g->scratch[r] + g->layout.board);
+        for (uint32_t i = 0; i < g->layout.lanes * (uint32_t)g->n; i++)
+            left[i] = epoch;
+        for (int i = 0; i < 2 * g->n; i++)
+            board[i] = (uint64_t)epoch << 32;
+        for (uint32_t i = 0; i < g->layout.lanes; i++)
+            g->lane[r][i].epoch = g->lane[r][i].calls = epoch;
+    }
+}
+
+void gpus_deadline(gpus *g, uint64_t ns)
+{
+    g->deadline_ns = ns;
+}
+
+void gpus_abort_after(gpus *g, uint64_t ns)
+{
+    g->abort_after_ns = ns;
+}
+
+const peali_cuda_report *gpus_report(const gpus *g, int rank)
+{
+    return &g->report[rank];
+}

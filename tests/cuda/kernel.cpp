@@ -1,0 +1,2 @@
+/* The kernels as C++, by emulated.h. */
+#include "cuda/kernel.cu"
