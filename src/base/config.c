@@ -120,24 +120,31 @@ static int64_t digits(const char **at)
     return *at > first ? n : -1;
 }
 
-static bool read_slice(const char *text, peali_config *c)
+/* Bytes, with k, m or g, up to 1024g; 0 where TEXT is not of that form. */
+static int64_t bytes_of(const char *text)
 {
-    if (strcmp(text, "auto") == 0) {
-        c->slice_bytes = 0;
-        return true;
-    }
     int64_t n = digits(&text);
     if (n <= 0)
-        return false;
+        return 0;
     static const char units[] = "kmg";
     const char *unit = *text ? strchr(units, *text | 0x20) : NULL;
     if (*text && (!unit || text[1]))
-        return false;
+        return 0;
     int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    if (n > (int64_t)1 << (40 - shift))
-        return false;
-    c->slice_bytes = n << shift;
-    return true;
+    return n > (int64_t)1 << (40 - shift) ? 0 : n << shift;
+}
+
+static bool read_slice(const char *text, peali_config *c)
+{
+    bool chosen = strcmp(text, "auto") == 0;
+    c->slice_bytes = chosen ? 0 : bytes_of(text);
+    return chosen || c->slice_bytes > 0;
+}
+
+static bool read_scratch(const char *text, peali_config *c)
+{
+    c->scratch_bytes = bytes_of(text);
+    return c->scratch_bytes > 0;
 }
 
 /* By hand, because strtod wants a comma where the program set such a locale. */
@@ -167,10 +174,21 @@ static bool read_shm(const char *text, peali_config *c)
     return c->shm || strcmp(text, "off") == 0;
 }
 
+/* 0 or 1. */
+static bool read_bit(const char *text, bool *bit)
+{
+    *bit = text[0] == '1';
+    return (text[0] == '0' || text[0] == '1') && !text[1];
+}
+
 static bool read_interpose(const char *text, peali_config *c)
 {
-    c->interpose = text[0] == '1';
-    return (text[0] == '0' || text[0] == '1') && !text[1];
+    return read_bit(text, &c->interpose);
+}
+
+static bool read_p2p(const char *text, peali_config *c)
+{
+    return read_bit(text, &c->p2p);
 }
 
 static const struct variable {
@@ -197,6 +215,9 @@ static const struct variable {
     {"PEAL_TIMEOUT", "auto", "auto, or seconds, decimals allowed, to 1000000000; 0 for none",
      "How long a call waits before it fails; auto is 1800, and none for calls taken from an MPI program.", read_timeout},
     {"PEAL_SHM", "on", "on or off", "off: ranks of one host exchange messages, as those of different hosts do.", read_shm},
+    {"PEAL_SCRATCH", "16m", "bytes from 1 to 1024g, with k, m or g",
+     "GPU memory of all communicators of a process on one GPU; each takes half of what is left.", read_scratch},
+    {"PEAL_P2P", "1", "0 or 1", "0: GPUs do not access each other's memory.", read_p2p},
     {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},
 };
 enum { VARIABLES = sizeof(table) / sizeof(table[0]) };

@@ -22,7 +22,9 @@ typedef struct peali_config {
     const char *tuning;     /* PEAL_TUNING, NULL: the built-in table */
     int64_t slice_bytes;    /* PEAL_SLICE, 0: Peal chooses */
     int64_t timeout_ns;     /* PEAL_TIMEOUT, 0: none, -1: as the caller is used to */
+    int64_t scratch_bytes;  /* PEAL_SCRATCH */
     bool shm;               /* PEAL_SHM */
+    bool p2p;               /* PEAL_P2P */
     bool interpose;         /* PEAL_INTERPOSE */
 } peali_config;
 
