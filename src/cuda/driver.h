@@ -1,7 +1,7 @@
 /*
- * libcuda, opened at first use: the library loads where there is no driver, and one binary serves all drivers. What is needed of the
- * driver's interface is declared here with its documented layout (CUDA Driver API 12; a test compares it with cuda.h where that is
- * found), so nothing of CUDA is needed to build this.
+ * libcuda, opened at first use: the library loads where there is no driver, and one binary serves all drivers. What is needed of
+ * the driver's interface is declared here with its documented layout (CUDA Driver API 12; a test compares it with cuda.h where
+ * that is found), so nothing of CUDA is needed to build this.
  */
 #ifndef PEALI_CUDA_DRIVER_H
 #define PEALI_CUDA_DRIVER_H
@@ -11,74 +11,96 @@
 
 #include <peal/status.h>
 
-typedef int peali_cu_result; /* 0: success */
+/* Enumerations are unsigned, as the compiler makes those of cuda.h; handles point to the structs that cuda.h leaves open too. */
+typedef unsigned peali_cu_result; /* 0: success */
+typedef unsigned peali_cu_enum;
 typedef int peali_cu_device;
-typedef uint64_t peali_cu_ptr;
-typedef struct peali_cu_context *peali_cu_ctx;
-typedef struct peali_cu_stream *peali_cu_strm;
-typedef struct peali_cu_function *peali_cu_func;
-typedef struct peali_cu_library *peali_cu_lib;
-typedef struct peali_cu_kernel *peali_cu_kern;
+typedef unsigned long long peali_cu_ptr;
+typedef struct CUctx_st *peali_cu_ctx;
+typedef struct CUstream_st *peali_cu_strm;
+typedef struct CUfunc_st *peali_cu_func;
+typedef struct CUlib_st *peali_cu_lib;
+typedef struct CUkern_st *peali_cu_kern;
 typedef struct { char bytes[64]; } peali_cu_ipc;
 typedef struct { char bytes[16]; } peali_cu_uuid;
 
 enum {
+    PEALI_CU_OUT_OF_MEMORY = 2, PEALI_CU_NO_DEVICE = 100, PEALI_CU_INVALID_IMAGE = 200, PEALI_CU_NO_BINARY = 209,
+    PEALI_CU_NOT_FOUND = 500, PEALI_CU_NOT_READY = 600, PEALI_CU_PEER_ALREADY = 704, /* CUresult */
     PEALI_CU_CAPTURE_GLOBAL = 0, PEALI_CU_CAPTURE_THREAD = 1, PEALI_CU_CAPTURE_RELAXED = 2, /* CUstreamCaptureMode */
+    PEALI_CU_CAPTURE_NONE = 0, PEALI_CU_CAPTURE_ACTIVE = 1, PEALI_CU_CAPTURE_INVALID = 2, /* CUstreamCaptureStatus */
+    PEALI_CU_STREAM_NON_BLOCKING = 1,
     PEALI_CU_HOST_PORTABLE = 1, PEALI_CU_HOST_MAPPED = 2, /* CU_MEMHOSTALLOC_* */
     PEALI_CU_IPC_LAZY_PEER = 1,
+    PEALI_CU_LIBRARY_PRESERVED = 1, /* the image stays where it is */
     PEALI_CU_MEMORY_HOST = 1, PEALI_CU_MEMORY_DEVICE = 2, /* CUmemorytype */
+    PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_MANAGED = 8, PEALI_CU_POINTER_DEVICE = 9, /* CUpointer_attribute */
+    PEALI_CU_DEVICE_MAJOR = 75, PEALI_CU_DEVICE_MINOR = 76, /* CUdevice_attribute: compute capability */
 };
 
-/* Functions by the names of the driver's, without "cu". */
+/* F(name here, name in the library, parameters): all return a CUresult. */
+#define PEALI_CUDA_FUNCTIONS(F)                                                                                                   \
+    F(Init, cuInit, (unsigned))                                                                                                   \
+    F(GetErrorName, cuGetErrorName, (peali_cu_result, const char **))                                                             \
+    F(DeviceGetCount, cuDeviceGetCount, (int *))                                                                                  \
+    F(DeviceGet, cuDeviceGet, (peali_cu_device *, int))                                                                           \
+    F(DeviceGetName, cuDeviceGetName, (char *, int, peali_cu_device))                                                             \
+    F(DeviceGetAttribute, cuDeviceGetAttribute, (int *, peali_cu_enum, peali_cu_device))                                          \
+    F(DeviceGetUuid, cuDeviceGetUuid_v2, (peali_cu_uuid *, peali_cu_device))                                                      \
+    F(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *, int, peali_cu_device))                                                     \
+    F(DeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *, peali_cu_device, peali_cu_device))                                      \
+    F(CtxGetCurrent, cuCtxGetCurrent, (peali_cu_ctx *))                                                                           \
+    F(CtxPushCurrent, cuCtxPushCurrent_v2, (peali_cu_ctx))                                                                        \
+    F(CtxPopCurrent, cuCtxPopCurrent_v2, (peali_cu_ctx *))                                                                        \
+    F(CtxGetDevice, cuCtxGetDevice, (peali_cu_device *))                                                                          \
+    F(CtxEnablePeerAccess, cuCtxEnablePeerAccess, (peali_cu_ctx, unsigned))                                                       \
+    F(CtxSynchronize, cuCtxSynchronize, (void))                                                                                   \
+    F(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (peali_cu_ctx *, peali_cu_device))                                        \
+    F(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (peali_cu_device))                                                   \
+    F(MemAlloc, cuMemAlloc_v2, (peali_cu_ptr *, size_t))                                                                          \
+    F(MemFree, cuMemFree_v2, (peali_cu_ptr))                                                                                      \
+    F(MemGetAddressRange, cuMemGetAddressRange_v2, (peali_cu_ptr *, size_t *, peali_cu_ptr))                                      \
+    F(MemHostAlloc, cuMemHostAlloc, (void **, size_t, unsigned))                                                                  \
+    F(MemFreeHost, cuMemFreeHost, (void *))                                                                                       \
+    F(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (peali_cu_ptr *, void *, unsigned))                                  \
+    F(MemsetD8Async, cuMemsetD8Async, (peali_cu_ptr, unsigned char, size_t, peali_cu_strm))                                       \
+    F(MemcpyAsync, cuMemcpyAsync, (peali_cu_ptr, peali_cu_ptr, size_t, peali_cu_strm))                                            \
+    F(PointerGetAttributes, cuPointerGetAttributes, (unsigned, peali_cu_enum *, void **, peali_cu_ptr))                           \
+    F(IpcGetMemHandle, cuIpcGetMemHandle, (peali_cu_ipc *, peali_cu_ptr))                                                         \
+    F(IpcOpenMemHandle, cuIpcOpenMemHandle_v2, (peali_cu_ptr *, peali_cu_ipc, unsigned))                                          \
+    F(IpcCloseMemHandle, cuIpcCloseMemHandle, (peali_cu_ptr))                                                                     \
+    F(StreamCreate, cuStreamCreate, (peali_cu_strm *, unsigned))                                                                  \
+    F(StreamDestroy, cuStreamDestroy_v2, (peali_cu_strm))                                                                         \
+    F(StreamSynchronize, cuStreamSynchronize, (peali_cu_strm))                                                                    \
+    F(StreamQuery, cuStreamQuery, (peali_cu_strm))                                                                                \
+    F(StreamIsCapturing, cuStreamIsCapturing, (peali_cu_strm, peali_cu_enum *))                                                   \
+    F(ThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (peali_cu_enum *))                                      \
+    F(LibraryLoadData, cuLibraryLoadData,                                                                                         \
+      (peali_cu_lib *, const void *, peali_cu_enum *, void **, unsigned, peali_cu_enum *, void **, unsigned))                     \
+    F(LibraryGetKernel, cuLibraryGetKernel, (peali_cu_kern *, peali_cu_lib, const char *))                                        \
+    F(KernelGetFunction, cuKernelGetFunction, (peali_cu_func *, peali_cu_kern))                                                   \
+    F(LaunchKernel, cuLaunchKernel,                                                                                               \
+      (peali_cu_func, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, peali_cu_strm, void **, void **))
+
 typedef struct peali_cuda_driver {
-    int version; /* of the driver: 1000 * major + 10 * minor */
-    peali_cu_result (*GetErrorName)(peali_cu_result, const char **);
-    peali_cu_result (*DeviceGetCount)(int *);
-    peali_cu_result (*DeviceGet)(peali_cu_device *, int);
-    peali_cu_result (*DeviceGetName)(char *, int, peali_cu_device);
-    peali_cu_result (*DeviceGetAttribute)(int *, int, peali_cu_device);
-    peali_cu_result (*DeviceGetUuid)(peali_cu_uuid *, peali_cu_device);
-    peali_cu_result (*DeviceGetPCIBusId)(char *, int, peali_cu_device);
-    peali_cu_result (*DeviceCanAccessPeer)(int *, peali_cu_device, peali_cu_device);
-    peali_cu_result (*CtxGetCurrent)(peali_cu_ctx *);
-    peali_cu_result (*CtxPushCurrent)(peali_cu_ctx);
-    peali_cu_result (*CtxPopCurrent)(peali_cu_ctx *);
-    peali_cu_result (*CtxGetDevice)(peali_cu_device *);
-    peali_cu_result (*CtxEnablePeerAccess)(peali_cu_ctx, unsigned);
-    peali_cu_result (*DevicePrimaryCtxRetain)(peali_cu_ctx *, peali_cu_device);
-    peali_cu_result (*DevicePrimaryCtxRelease)(peali_cu_device);
-    peali_cu_result (*MemAlloc)(peali_cu_ptr *, size_t);
-    peali_cu_result (*MemFree)(peali_cu_ptr);
-    peali_cu_result (*MemGetAddressRange)(peali_cu_ptr *, size_t *, peali_cu_ptr);
-    peali_cu_result (*MemHostAlloc)(void **, size_t, unsigned);
-    peali_cu_result (*MemFreeHost)(void *);
-    peali_cu_result (*MemHostGetDevicePointer)(peali_cu_ptr *, void *, unsigned);
-    peali_cu_result (*MemsetD8Async)(peali_cu_ptr, unsigned char, size_t, peali_cu_strm);
-    peali_cu_result (*MemcpyAsync)(peali_cu_ptr, peali_cu_ptr, size_t, peali_cu_strm);
-    peali_cu_result (*PointerGetAttributes)(unsigned, int *, void **, peali_cu_ptr);
-    peali_cu_result (*IpcGetMemHandle)(peali_cu_ipc *, peali_cu_ptr);
-    peali_cu_result (*IpcOpenMemHandle)(peali_cu_ptr *, peali_cu_ipc, unsigned);
-    peali_cu_result (*IpcCloseMemHandle)(peali_cu_ptr);
-    peali_cu_result (*StreamCreate)(peali_cu_strm *, unsigned);
-    peali_cu_result (*StreamDestroy)(peali_cu_strm);
-    peali_cu_result (*StreamSynchronize)(peali_cu_strm);
-    peali_cu_result (*StreamQuery)(peali_cu_strm);
-    peali_cu_result (*StreamIsCapturing)(peali_cu_strm, int *);
-    peali_cu_result (*ThreadExchangeStreamCaptureMode)(int *);
-    peali_cu_result (*LibraryLoadData)(peali_cu_lib *, const void *, void *, void **, unsigned, void *, void **, unsigned);
-    peali_cu_result (*LibraryUnload)(peali_cu_lib);
-    peali_cu_result (*LibraryGetKernel)(peali_cu_kern *, peali_cu_lib, const char *);
-    peali_cu_result (*LaunchKernel)(peali_cu_func, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, peali_cu_strm,
-                                    void **, void **);
+    int version; /* of CUDA, as the driver has it: 1000 * major + 10 * minor */
+#define PEALI_CUDA_MEMBER(name, symbol, parameters) peali_cu_result(*name) parameters;
+    PEALI_CUDA_FUNCTIONS(PEALI_CUDA_MEMBER)
+#undef PEALI_CUDA_MEMBER
 } peali_cuda_driver;
 
 /*
- * The driver, or NULL where there is none that can be used; WHY (may be NULL) then gets a constant text with what is missing and
- * what to do. The same answer for the whole life of the process. Threads: any.
+ * The driver, initialised, or NULL where there is none that can be used; WHY (may be NULL) then gets a constant text with what is
+ * missing and what to do. The same answer for the whole life of the process. The first call may take a second. Threads: any.
  */
 const peali_cuda_driver *peali_cuda_driver_get(const char **why);
 
-/* Logs at warning that CALL of the driver failed with RESULT, and returns PEAL_ERR_CUDA (PEAL_ERR_MEMORY where it has no memory). */
+/*
+ * Logs at warning that CALL of the driver failed with RESULT, and returns PEAL_ERR_CUDA (PEAL_ERR_MEMORY where it has no memory).
+ */
 peal_status peali_cuda_failed(int rank, const char *call, peali_cu_result result);
+
+/* The driver's name of RESULT. */
+const char *peali_cuda_error(peali_cu_result result);
 
 #endif

@@ -1,0 +1,77 @@
+/* The driver's interface as Peal declares it is that of cuda.h. Without one, it is not compared. */
+#include "cuda/driver.h"
+
+#include <stdio.h>
+
+#ifdef TEST_CUDA_H
+#include <assert.h>
+#include <string.h>
+
+#include <cuda.h>
+
+#define SAME(name, symbol, parameters)                                                                                            \
+    static_assert(__builtin_types_compatible_p(__typeof__(((peali_cuda_driver *)0)->name), __typeof__(&symbol)), #symbol);
+
+/* All but those whose parameters are structs, which C does not take for the same. */
+#define cuDeviceGetUuid_v2 peali_uuid_call
+#define cuIpcGetMemHandle peali_get_call
+#define cuIpcOpenMemHandle_v2 peali_open_call
+peali_cu_result peali_uuid_call(peali_cu_uuid *, peali_cu_device);
+peali_cu_result peali_get_call(peali_cu_ipc *, peali_cu_ptr);
+peali_cu_result peali_open_call(peali_cu_ptr *, peali_cu_ipc, unsigned);
+PEALI_CUDA_FUNCTIONS(SAME)
+#undef cuDeviceGetUuid_v2
+#undef cuIpcGetMemHandle
+#undef cuIpcOpenMemHandle_v2
+
+static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetUuid_v2), CUresult (*)(CUuuid *, CUdevice)), "");
+static_assert(__builtin_types_compatible_p(__typeof__(&cuIpcGetMemHandle), CUresult (*)(CUipcMemHandle *, CUdeviceptr)), "");
+typedef CUresult open_handle(CUdeviceptr *, CUipcMemHandle, unsigned);
+static_assert(__builtin_types_compatible_p(__typeof__(&cuIpcOpenMemHandle_v2), open_handle *), "");
+static_assert(sizeof(peali_cu_uuid) == sizeof(CUuuid) && sizeof(peali_cu_ipc) == sizeof(CUipcMemHandle), "");
+
+static_assert(PEALI_CU_OUT_OF_MEMORY == (int)CUDA_ERROR_OUT_OF_MEMORY && PEALI_CU_NO_DEVICE == (int)CUDA_ERROR_NO_DEVICE, "");
+static_assert(PEALI_CU_INVALID_IMAGE == (int)CUDA_ERROR_INVALID_IMAGE, "");
+static_assert(PEALI_CU_NO_BINARY == (int)CUDA_ERROR_NO_BINARY_FOR_GPU, "");
+static_assert(PEALI_CU_NOT_FOUND == (int)CUDA_ERROR_NOT_FOUND && PEALI_CU_NOT_READY == (int)CUDA_ERROR_NOT_READY, "");
+static_assert(PEALI_CU_PEER_ALREADY == (int)CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "");
+static_assert(PEALI_CU_CAPTURE_GLOBAL == (int)CU_STREAM_CAPTURE_MODE_GLOBAL, "");
+static_assert(PEALI_CU_CAPTURE_THREAD == (int)CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, "");
+static_assert(PEALI_CU_CAPTURE_RELAXED == (int)CU_STREAM_CAPTURE_MODE_RELAXED, "");
+static_assert(PEALI_CU_CAPTURE_NONE == (int)CU_STREAM_CAPTURE_STATUS_NONE, "");
+static_assert(PEALI_CU_CAPTURE_ACTIVE == (int)CU_STREAM_CAPTURE_STATUS_ACTIVE, "");
+static_assert(PEALI_CU_CAPTURE_INVALID == (int)CU_STREAM_CAPTURE_STATUS_INVALIDATED, "");
+static_assert(PEALI_CU_STREAM_NON_BLOCKING == (int)CU_STREAM_NON_BLOCKING, "");
+static_assert(PEALI_CU_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE && PEALI_CU_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP, "");
+static_assert(PEALI_CU_IPC_LAZY_PEER == (int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, "");
+static_assert(PEALI_CU_LIBRARY_PRESERVED == (int)CU_LIBRARY_BINARY_IS_PRESERVED, "");
+static_assert(PEALI_CU_MEMORY_HOST == (int)CU_MEMORYTYPE_HOST && PEALI_CU_MEMORY_DEVICE == (int)CU_MEMORYTYPE_DEVICE, "");
+static_assert(PEALI_CU_POINTER_MEMORY == (int)CU_POINTER_ATTRIBUTE_MEMORY_TYPE, "");
+static_assert(PEALI_CU_POINTER_MANAGED == (int)CU_POINTER_ATTRIBUTE_IS_MANAGED, "");
+static_assert(PEALI_CU_POINTER_DEVICE == (int)CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, "");
+static_assert(PEALI_CU_DEVICE_MAJOR == (int)CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, "");
+static_assert(PEALI_CU_DEVICE_MINOR == (int)CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, "");
+
+/* cuda.h names by macros the version of each function that it declares. */
+#define TEXT(name) #name
+#define EXPANDED(name) TEXT(name)
+#define NAMED(name, symbol, parameters) {EXPANDED(cu##name), #symbol},
+
+int main(void)
+{
+    static const char *const names[][2] = {PEALI_CUDA_FUNCTIONS(NAMED)};
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i][0], names[i][1]) != 0) {
+            printf("cuda.h has %s, Peal %s\n", names[i][0], names[i][1]);
+            wrong = 1;
+        }
+    return wrong;
+}
+#else
+int main(void)
+{
+    puts("no cuda.h here: the driver's interface was not compared with it");
+    return 77;
+}
+#endif
