@@ -1,0 +1,59 @@
+/*
+ * A CUDA driver without a GPU, for tests: a libcuda.so.1 whose devices are shares of host memory and whose kernels run on threads.
+ * The functions have the driver's names and parameters, so what is tested here runs on a real driver too. How it behaves follows
+ * the CUDA Driver API's documentation; where it knows less than that, the function says so.
+ *
+ *     FAKE_CUDA_DEVICES=2       how many; 0: none
+ *     FAKE_CUDA_VERSION=13000   of CUDA
+ *     FAKE_CUDA_ARCH=90         of all devices
+ *     FAKE_CUDA_P2P=none        devices cannot access each other; lost: stores to another are lost; hang: they never end
+ *     FAKE_CUDA_FAIL=cuMemAlloc_v2:2:999    the second call of it from now on fails with 999
+ *
+ * Pointers are addresses of the process, on devices too. The only kernel parameter is a peali_cuda_call.
+ */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+#include "cuda/driver.h"
+
+typedef struct CUgraph_st *fake_graph;
+typedef struct CUgraphExec_st *fake_exec;
+typedef struct CUgraphNode_st *fake_node;
+typedef struct CUevent_st *fake_event;
+
+enum { FAKE_NODE_KERNEL, FAKE_NODE_MEMCPY, FAKE_NODE_MEMSET, FAKE_NODE_HOST }; /* CUgraphNodeType */
+
+/* What tests call and Peal does not. */
+#define FAKE_FUNCTIONS(F)                                                                                                         \
+    F(cuDriverGetVersion, (int *))                                                                                                \
+    F(cuMemGetInfo_v2, (size_t *, size_t *))                                                                                      \
+    F(cuMemAllocManaged, (peali_cu_ptr *, size_t, unsigned))                                                                      \
+    F(cuCtxSetCurrent, (peali_cu_ctx))                                                                                            \
+    F(cuStreamBeginCapture_v2, (peali_cu_strm, peali_cu_enum))                                                                    \
+    F(cuStreamEndCapture, (peali_cu_strm, fake_graph *))                                                                          \
+    F(cuGraphInstantiateWithFlags, (fake_exec *, fake_graph, unsigned long long))                                                 \
+    F(cuGraphLaunch, (fake_exec, peali_cu_strm))                                                                                  \
+    F(cuGraphGetNodes, (fake_graph, fake_node *, size_t *))                                                                       \
+    F(cuGraphNodeGetType, (fake_node, peali_cu_enum *))                                                                           \
+    F(cuGraphDestroy, (fake_graph))                                                                                               \
+    F(cuGraphExecDestroy, (fake_exec))                                                                                            \
+    F(cuEventCreate, (fake_event *, unsigned))                                                                                    \
+    F(cuEventRecord, (fake_event, peali_cu_strm))                                                                                 \
+    F(cuEventSynchronize, (fake_event))                                                                                           \
+    F(cuEventDestroy_v2, (fake_event))                                                                                            \
+    F(cuStreamWaitEvent, (peali_cu_strm, fake_event, unsigned))
+
+#define FAKE_API __attribute__((visibility("default")))
+#define FAKE_DECLARE(symbol, parameters) FAKE_API peali_cu_result symbol parameters;
+#define FAKE_DECLARE_TOO(name, symbol, parameters) FAKE_DECLARE(symbol, parameters)
+FAKE_FUNCTIONS(FAKE_DECLARE)
+PEALI_CUDA_FUNCTIONS(FAKE_DECLARE_TOO)
+
+/* The N-th call of SYMBOL from now on fails with RESULT; 0: none does. As FAKE_CUDA_FAIL. */
+FAKE_API void fake_cuda_fail(const char *symbol, int n, peali_cu_result result);
+
+/* What kernels do; where nothing was set, the emulation of Peal's. PARAMETERS is a peali_cuda_call. */
+typedef void fake_emulation(const char *kernel, unsigned grid, unsigned block, const void *parameters);
+FAKE_API void fake_cuda_emulate(fake_emulation *emulation);
+
+#endif

@@ -1,0 +1,529 @@
+/*
+ * Streams, events and captures. A stream is a thread that works through a queue; an operation names what it comes after in other
+ * streams.
+ */
+#include "fake_cuda_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct CUevent_st {
+    fake_moment at;
+    fake_capture *capture; /* recorded in it; AT counts its operations then */
+};
+
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static peali_cu_strm streams;
+static fake_capture *captures;
+static __thread peali_cu_enum mode; /* of this thread: CUstreamCaptureMode */
+
+__attribute__((weak)) fake_emulation peali_emulate;
+static fake_emulation *emulation = peali_emulate; /* set before any launch */
+
+void fake_cuda_emulate(fake_emulation *how)
+{
+    emulation = how;
+}
+
+/* The lock is held in all static functions, but for the work itself. */
+
+static void run(const peali_cu_strm s, const fake_op *o)
+{
+    bool foreign = o->kind == COPY && fake_foreign(s->context, o->to);
+    pthread_mutex_unlock(&fake_lock);
+    while (foreign && fake_p2p("hang"))
+        sleep(1);
+    if (o->kind == KERNEL && emulation)
+        emulation(o->kernel, o->grid, o->block, &o->call);
+    if (o->kind == COPY && !(foreign && fake_p2p("lost")))
+        memmove((void *)(uintptr_t)o->to, (const void *)(uintptr_t)o->from, o->bytes);
+    if (o->kind == SET)
+        memset((void *)(uintptr_t)o->to, o->value, o->bytes);
+    pthread_mutex_lock(&fake_lock);
+}
+
+static void *work(void *stream)
+{
+    peali_cu_strm s = stream;
+    bool end = false;
+    pthread_mutex_lock(&fake_lock);
+    while (!end) {
+        fake_op *o = s->first;
+        bool ready = o != NULL;
+        for (int i = 0; o && i < o->nafter; i++)
+            ready = ready && o->after[i].stream->done >= o->after[i].n;
+        if (!ready) {
+            pthread_cond_wait(&changed, &fake_lock);
+            continue;
+        }
+        run(s, o);
+        end = o->kind == END;
+        s->first = o->next;
+        if (!s->first)
+            s->last = &s->first;
+        s->done++;
+        free(o);
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return NULL;
+}
+
+static peali_cu_strm make(struct CUctx_st *context, bool blocking)
+{
+    peali_cu_strm s = calloc(1, sizeof *s);
+    pthread_t thread;
+    s->context = context;
+    s->blocking = blocking;
+    s->last = &s->first;
+    s->next = streams;
+    if (pthread_create(&thread, NULL, work, s) != 0)
+        abort();
+    pthread_detach(thread);
+    streams = s;
+    return s;
+}
+
+peali_cu_strm fake_find(peali_cu_strm handle)
+{
+    struct CUctx_st *context = fake_current();
+    if (!handle) {
+        if (context && !context->legacy)
+            context->legacy = make(context, false);
+        return context ? context->legacy : NULL;
+    }
+    peali_cu_strm s = streams;
+    while (s && s != handle)
+        s = s->next;
+    return s && !s->destroyed ? s : NULL;
+}
+
+static bool legacy(const peali_cu_strm s)
+{
+    return s == s->context->legacy;
+}
+
+static void invalidate(const peali_cu_strm s)
+{
+    if (s->capture)
+        s->capture->invalid = true;
+}
+
+/* A stream that the legacy stream would have to wait for is being captured; all such captures are over where INVALIDATING. */
+static bool entangled(const peali_cu_strm s, bool invalidating)
+{
+    bool any = false;
+    for (peali_cu_strm t = streams; t && legacy(s); t = t->next)
+        if (t->context == s->context && t->blocking && t->capture) {
+            any = true;
+            if (invalidating)
+                invalidate(t);
+        }
+    return any;
+}
+
+static void come_after(fake_op *o, peali_cu_strm stream, uint64_t n)
+{
+    if (stream->done >= n)
+        return;
+    if (o->nafter == FAKE_AFTER)
+        abort();
+    o->after[o->nafter++] = (fake_moment){stream, n};
+}
+
+static void give(peali_cu_strm s, const fake_op *from)
+{
+    fake_op *o = malloc(sizeof *o);
+    *o = *from;
+    o->next = NULL;
+    for (peali_cu_strm t = streams; t && legacy(s); t = t->next)
+        if (t->context == s->context && t->blocking)
+            come_after(o, t, t->given);
+    if (s->blocking && s->context->legacy)
+        come_after(o, s->context->legacy, s->context->legacy->given);
+    *s->last = o;
+    s->last = &o->next;
+    s->given++;
+    pthread_cond_broadcast(&changed);
+}
+
+void fake_add_node(fake_graph graph, const fake_op *o)
+{
+    fake_node node = calloc(1, sizeof *node);
+    node->op = *o;
+    if (graph->last)
+        graph->last->next = node;
+    else
+        graph->first = node;
+    graph->last = node;
+}
+
+peali_cu_result fake_put(peali_cu_strm s, const fake_op *o)
+{
+    if (!s)
+        return INVALID_HANDLE;
+    if (entangled(s, true))
+        return CAPTURE_IMPLICIT;
+    if (!s->capture) {
+        give(s, o);
+        return 0;
+    }
+    if (s->capture->invalid)
+        return CAPTURE_INVALIDATED;
+    fake_add_node(s->capture->graph, o);
+    s->captured++;
+    return 0;
+}
+
+/* Streams. */
+
+peali_cu_result cuStreamCreate(peali_cu_strm *stream, unsigned flags)
+{
+    ENTER_UNSAFE(cuStreamCreate);
+    struct CUctx_st *context = fake_current();
+    if (!context)
+        return INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    *stream = make(context, !(flags & PEALI_CU_STREAM_NON_BLOCKING));
+    pthread_mutex_unlock(&fake_lock);
+    return 0;
+}
+
+/* Returns at once; what was given to it is still done. */
+peali_cu_result cuStreamDestroy_v2(peali_cu_strm handle)
+{
+    ENTER_UNSAFE(cuStreamDestroy_v2);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_strm s = handle ? fake_find(handle) : NULL;
+    if (s) {
+        give(s, &(fake_op){.kind = END});
+        s->destroyed = true;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return s ? 0 : INVALID_HANDLE;
+}
+
+/* What a captured stream answers to who asks how far it is: nothing has run, so the capture is over. */
+static peali_cu_result askable(peali_cu_strm s)
+{
+    if (!s)
+        return INVALID_HANDLE;
+    if (entangled(s, true))
+        return CAPTURE_IMPLICIT;
+    if (!s->capture)
+        return 0;
+    invalidate(s);
+    return CAPTURE_UNSUPPORTED;
+}
+
+/* Waits until S has done what it has been given by now. */
+static void wait_for(peali_cu_strm s)
+{
+    uint64_t n = s->given;
+    while (s->done < n)
+        pthread_cond_wait(&changed, &fake_lock);
+}
+
+peali_cu_result cuStreamSynchronize(peali_cu_strm handle)
+{
+    ENTER_UNSAFE(cuStreamSynchronize);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_strm s = fake_find(handle);
+    peali_cu_result result = askable(s);
+    if (result == 0)
+        wait_for(s);
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+peali_cu_result cuStreamQuery(peali_cu_strm handle)
+{
+    ENTER_UNSAFE(cuStreamQuery);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_strm s = fake_find(handle);
+    peali_cu_result result = askable(s);
+    if (result == 0 && s->done < s->given)
+        result = NOT_READY;
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+peali_cu_result cuCtxSynchronize(void)
+{
+    ENTER_UNSAFE(cuCtxSynchronize);
+    struct CUctx_st *context = fake_current();
+    peali_cu_result result = context ? 0 : INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    for (peali_cu_strm s = streams; s; s = s->next)
+        if (s->context == context && s->capture) {
+            invalidate(s);
+            result = CAPTURE_UNSUPPORTED;
+        }
+    for (peali_cu_strm s = streams; s && result == 0; s = s->next)
+        if (s->context == context)
+            wait_for(s);
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* O runs in the stream, if memory that it touches is there. */
+static peali_cu_result move(const fake_op *o, peali_cu_strm stream)
+{
+    const struct CUctx_st *context = fake_current();
+    if (!context)
+        return INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    bool there = fake_reaches(context, o->to, o->bytes) && (o->kind == SET || fake_reaches(context, o->from, o->bytes));
+    peali_cu_result result = there ? fake_put(fake_find(stream), o) : INVALID_VALUE;
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+peali_cu_result cuMemsetD8Async(peali_cu_ptr to, unsigned char value, size_t bytes, peali_cu_strm stream)
+{
+    ENTER(cuMemsetD8Async);
+    return move(&(fake_op){.kind = SET, .to = to, .value = value, .bytes = bytes}, stream);
+}
+
+/* Between memory that the driver knows; the driver itself takes pageable memory too. */
+peali_cu_result cuMemcpyAsync(peali_cu_ptr to, peali_cu_ptr from, size_t bytes, peali_cu_strm stream)
+{
+    ENTER(cuMemcpyAsync);
+    return move(&(fake_op){.kind = COPY, .to = to, .from = from, .bytes = bytes}, stream);
+}
+
+/* The driver says so when the kernel has run into it, and the context is of no more use. */
+static bool all_reached(const struct CUctx_st *context, const peali_cuda_call *call)
+{
+    bool all = (!call->in || fake_reaches(context, (uintptr_t)call->in, 1)) &&
+               (!call->out || fake_reaches(context, (uintptr_t)call->out, 1));
+    for (int x = 0; x < call->nranks; x++)
+        all = all && fake_reaches(context, (uintptr_t)call->scratch[x], call->layout.bytes);
+    return all && fake_reaches(context, (uintptr_t)call->lane, PEALI_CUDA_LANES * sizeof *call->lane) &&
+           fake_reaches(context, (uintptr_t)call->report, sizeof *call->report) && fake_reaches(context, (uintptr_t)call->abort, 4);
+}
+
+peali_cu_result cuLaunchKernel(peali_cu_func f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                               unsigned shared, peali_cu_strm stream, void **parameters, void **extra)
+{
+    ENTER(cuLaunchKernel);
+    struct CUctx_st *context = fake_current();
+    fake_op o = {.kind = KERNEL, .kernel = (const char *)f, .grid = gx, .block = bx};
+    if (!context || !f || gx * gy * gz == 0 || bx * by * bz == 0 || bx > 1024 || !parameters)
+        return context ? INVALID_VALUE : INVALID_CONTEXT;
+    memcpy(&o.call, parameters[0], sizeof o.call);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_strm s = fake_find(stream);
+    bool ours = s && s->context == context;
+    peali_cu_result result = !ours ? INVALID_HANDLE : !all_reached(context, &o.call) ? ILLEGAL_ADDRESS : fake_put(s, &o);
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* Captures. */
+
+peali_cu_result cuThreadExchangeStreamCaptureMode(peali_cu_enum *with)
+{
+    ENTER(cuThreadExchangeStreamCaptureMode);
+    peali_cu_enum before = mode;
+    if (*with > PEALI_CU_CAPTURE_RELAXED)
+        return INVALID_VALUE;
+    mode = *with;
+    *with = before;
+    return 0;
+}
+
+/* Does capture C forbid this thread what is not safe? */
+static bool forbids(const fake_capture *c)
+{
+    bool here = pthread_equal(c->thread, pthread_self());
+    return mode != PEALI_CU_CAPTURE_RELAXED && ((here && c->mode != PEALI_CU_CAPTURE_RELAXED) ||
+                                                (mode == PEALI_CU_CAPTURE_GLOBAL && !here && c->mode == PEALI_CU_CAPTURE_GLOBAL));
+}
+
+peali_cu_result fake_unsafe(void)
+{
+    peali_cu_result result = 0;
+    pthread_mutex_lock(&fake_lock);
+    for (fake_capture *c = captures; c; c = c->next)
+        if (forbids(c)) {
+            c->invalid = true;
+            result = CAPTURE_UNSUPPORTED;
+        }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+peali_cu_result cuStreamIsCapturing(peali_cu_strm handle, peali_cu_enum *status)
+{
+    ENTER(cuStreamIsCapturing);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_strm s = fake_find(handle);
+    peali_cu_result result = !s ? INVALID_HANDLE : entangled(s, false) ? CAPTURE_IMPLICIT : 0;
+    if (result == 0)
+        *status = !s->capture ? PEALI_CU_CAPTURE_NONE : s->capture->invalid ? PEALI_CU_CAPTURE_INVALID : PEALI_CU_CAPTURE_ACTIVE;
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+static peali_cu_result begin(peali_cu_strm s, peali_cu_enum as)
+{
+    if (!s)
+        return INVALID_HANDLE;
+    if (legacy(s))
+        return CAPTURE_UNSUPPORTED;
+    if (s->capture)
+        return INVALID_VALUE;
+    fake_capture *c = calloc(1, sizeof *c);
+    *c = (fake_capture){.mode = as, .thread = pthread_self(), .origin = s, .graph = calloc(1, sizeof *c->graph), .next = captures};
+    captures = c;
+    s->capture = c;
+    s->captured = s->joined = 0;
+    return 0;
+}
+
+peali_cu_result cuStreamBeginCapture_v2(peali_cu_strm handle, peali_cu_enum as)
+{
+    ENTER(cuStreamBeginCapture_v2);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_result result = begin(fake_find(handle), as);
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* Takes C apart; 0, or why it gives no graph. */
+static peali_cu_result finish(fake_capture *c)
+{
+    peali_cu_result result = c->invalid ? CAPTURE_INVALIDATED : 0;
+    for (peali_cu_strm s = streams; s; s = s->next)
+        if (s->capture == c) {
+            if (s != c->origin && s->joined < s->captured && result == 0)
+                result = CAPTURE_UNJOINED;
+            s->capture = NULL;
+        }
+    fake_capture **at = &captures;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    return result;
+}
+
+void fake_free_nodes(fake_graph graph)
+{
+    while (graph->first) {
+        fake_node node = graph->first;
+        graph->first = node->next;
+        free(node);
+    }
+}
+
+static peali_cu_result end(peali_cu_strm s, fake_graph *graph)
+{
+    if (!s)
+        return INVALID_HANDLE;
+    fake_capture *c = s->capture;
+    if (!c || c->origin != s)
+        return c ? CAPTURE_UNMATCHED : INVALID_VALUE;
+    if (c->mode != PEALI_CU_CAPTURE_RELAXED && !pthread_equal(c->thread, pthread_self()))
+        return WRONG_THREAD;
+    peali_cu_result result = finish(c);
+    *graph = result == 0 ? c->graph : NULL;
+    if (result != 0) {
+        fake_free_nodes(c->graph);
+        free(c->graph);
+    }
+    free(c);
+    return result;
+}
+
+peali_cu_result cuStreamEndCapture(peali_cu_strm handle, fake_graph *graph)
+{
+    ENTER(cuStreamEndCapture);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_result result = end(fake_find(handle), graph);
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* Events. */
+
+peali_cu_result cuEventCreate(fake_event *event, unsigned flags)
+{
+    ENTER_UNSAFE(cuEventCreate);
+    *event = calloc(1, sizeof **event);
+    return 0;
+}
+
+peali_cu_result cuEventDestroy_v2(fake_event event)
+{
+    ENTER(cuEventDestroy_v2);
+    free(event);
+    return 0;
+}
+
+peali_cu_result cuEventRecord(fake_event event, peali_cu_strm handle)
+{
+    ENTER(cuEventRecord);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_strm s = fake_find(handle);
+    peali_cu_result result = !s ? INVALID_HANDLE : entangled(s, true) ? CAPTURE_IMPLICIT : 0;
+    if (result == 0) {
+        event->capture = s->capture;
+        event->at = (fake_moment){s, s->capture ? s->captured : s->given};
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* S, captured or not, comes after what is captured of another stream: a fork or a join. */
+static peali_cu_result wait_captured(peali_cu_strm s, const struct CUevent_st *event)
+{
+    if (s->capture && s->capture != event->capture) {
+        s->capture->invalid = event->capture->invalid = true;
+        return CAPTURE_MERGE;
+    }
+    if (!s->capture)
+        s->captured = s->joined = 0;
+    s->capture = event->capture;
+    s->captured++; /* has something to be joined for */
+    if (event->at.n > event->at.stream->joined)
+        event->at.stream->joined = event->at.n;
+    return 0;
+}
+
+static peali_cu_result wait_event(peali_cu_strm s, const struct CUevent_st *event)
+{
+    fake_op o = {.kind = NOTHING};
+    if (!s)
+        return INVALID_HANDLE;
+    if (event->capture)
+        return wait_captured(s, event);
+    if (s->capture) {
+        invalidate(s);
+        return CAPTURE_ISOLATION;
+    }
+    if (event->at.stream)
+        come_after(&o, event->at.stream, event->at.n);
+    return fake_put(s, &o);
+}
+
+peali_cu_result cuStreamWaitEvent(peali_cu_strm handle, fake_event event, unsigned flags)
+{
+    ENTER(cuStreamWaitEvent);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_result result = wait_event(fake_find(handle), event);
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+peali_cu_result cuEventSynchronize(fake_event event)
+{
+    ENTER_UNSAFE(cuEventSynchronize);
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_result result = event->capture ? CAPTURED_EVENT : 0;
+    while (result == 0 && event->at.stream && event->at.stream->done < event->at.n)
+        pthread_cond_wait(&changed, &fake_lock);
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
