@@ -1,6 +1,12 @@
 /*
- * The GPUs of the ranks of one communicator: scratch that peers store into, and launches. Ranks meet like the processes of a host do
- * (exec/host.h): each opens its side, the cards are exchanged by whoever can, and then they map each other.
+ * The GPUs of the ranks of one communicator: scratch that peers store into, and launches. Ranks meet like the processes of a host
+ * do (exec/host.h): each opens its side, the cards are exchanged by whoever can, and then they map each other. In order:
+ *
+ *     open, exchange of the cards, meet, agreement, prove, agreement, launches ..., part, agreement, close
+ *
+ * An agreement is the worst status of all ranks, after all have come; where it is not PEAL_OK, all ranks go on to part (its
+ * agreement too) and close. All of it may be called while streams of this thread or others are captured, unless a function says
+ * otherwise.
  */
 #ifndef PEALI_CUDA_TEAM_H
 #define PEALI_CUDA_TEAM_H
@@ -15,38 +21,54 @@ typedef struct peali_team peali_team;
 /* What a rank tells the others, as bytes. */
 typedef struct peali_team_card {
     int32_t status;       /* a peal_status: this rank's outcome so far */
-    int32_t version;      /* of the driver */
+    int32_t exported;     /* handle is one */
     peali_cu_uuid device;
     uint64_t process;     /* equal on ranks of one process */
-    uint64_t address;     /* of the scratch there */
+    uint64_t context;     /* there: of this rank's device */
+    uint64_t address;     /* there: of the scratch */
     uint64_t scratch;     /* bytes that this rank can give */
     peali_cu_ipc handle;
 } peali_team_card;
 
 /*
- * Opens this rank's side on the device of the calling thread's current context: kernels loaded, scratch taken out of the process'
- * share (PEAL_SCRATCH). CARD is filled on failure too, and exchanged: then no rank gets a team. Legal while a stream of this thread
- * is being captured.
+ * Opens this rank's side on the device of the calling thread's current context (where there is none: device 0's primary context):
+ * kernels loaded, scratch taken out of the process' share. CARD is filled on failure too, and exchanged: then no rank gets a team.
  *
- * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED no driver, no device, or no kernels in this build for its architecture (logged); PEAL_ERR_CUDA;
- *          PEAL_ERR_MEMORY.
+ * PEAL_SCRATCH is what all communicators of a process take of one GPU. Each takes half of what is left; a team uses what its rank
+ * with the least has.
+ *
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED no driver, no device, or no kernels in this build for its architecture (logged);
+ *          PEAL_ERR_CUDA (logged); PEAL_ERR_MEMORY no memory, or no scratch left (logged). *TEAM is NULL on failure.
  */
 PEAL_MUST_CHECK peal_status peali_team_open(peali_team **team, int rank, peali_team_card *card);
 
 /*
- * Maps the scratch of the N ranks whose cards these are; this one is number ME among them. On failure the team is only to be closed,
- * after all ranks have agreed that it failed.
+ * Maps the scratch of the N ranks whose cards these are; this one is number ME among them. It leaves a mark in each, which prove
+ * looks for.
+ *
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED too many ranks, too little scratch, or GPUs that cannot reach each other (logged); a
+ *          status of open that another rank's card has (not logged); PEAL_ERR_TIMEOUT a peer's GPU took no store for 10 s, or
+ *          PEAL_TIMEOUT where that is less (logged); PEAL_ERR_CUDA.
  */
 PEAL_MUST_CHECK peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int n, int me);
 
-/* The layout that all ranks agree on, for peali_cuda_load. */
+/*
+ * Did the stores of all ranks arrive here? Some machines promise access between GPUs and lose stores.
+ *
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED some did not (logged); PEAL_ERR_CUDA.
+ */
+PEAL_MUST_CHECK peal_status peali_team_prove(peali_team *team);
+
+/* The layout that all ranks agree on, for peali_cuda_load; and the ordinal of this rank's device. */
 const peali_cuda_layout *peali_team_layout(const peali_team *team);
+int peali_team_device(const peali_team *team);
 
 /*
- * One launch of CALL, as peali_cuda_load made it, on STREAM. The kernel has a copy of CALL by then. Nothing waits.
+ * One launch of CALL, as peali_cuda_load made it, with signature and deadline_ns, on STREAM. The kernel has a copy of CALL by then.
+ * Nothing waits.
  */
-PEAL_MUST_CHECK peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uint32_t ctas, const void *in, void *out,
-                                              peali_cu_strm stream);
+PEAL_MUST_CHECK peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uint32_t ctas, const void *in,
+                                              void *out, peali_cu_strm stream);
 
 /* What the kernels found, without waiting for any: NULL as long as all is well. */
 const peali_cuda_report *peali_team_report(const peali_team *team);
@@ -54,10 +76,22 @@ const peali_cuda_report *peali_team_report(const peali_team *team);
 /* Makes all kernels of this team that wait leave. Threads: any. */
 void peali_team_abort(peali_team *team);
 
-/* Waits for the kernels of this team, and frees it. The ranks have agreed that none launches any more. */
+/*
+ * Waits until this rank's GPU has done what this process gave it, and lets go of peers' scratch. The user starts nothing more on
+ * this communicator, by a graph neither. No stream of the context is being captured: the driver would invalidate the capture.
+ */
+void peali_team_part(peali_team *team);
+
+/*
+ * Frees TEAM and its scratch, which no rank has mapped any more. Parts first where that was not done. NULL in *TEAM does nothing.
+ */
 void peali_team_close(peali_team **team);
 
-/* What sort of memory AT is, and of which device. */
+/*
+ * What sort of memory AT is, and of which device (-1: none). WRONG: nothing that this process can read, as memory of a device that
+ * was freed; the driver knows as little of it as of the program's own memory, so for that the kernel is asked, by a system call.
+ * Needs the driver; without it all is host memory. Threads: any.
+ */
 typedef enum peali_memory { PEALI_MEMORY_HOST, PEALI_MEMORY_DEVICE, PEALI_MEMORY_MANAGED, PEALI_MEMORY_WRONG } peali_memory;
 peali_memory peali_cuda_memory(const void *at, int *device);
 

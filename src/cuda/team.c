@@ -1,0 +1,397 @@
+/*
+ * A rank's side: scratch that peers store into and the marks behind it, in one allocation; the state of its lanes, in another that
+ * no peer maps; and a page of host memory that kernels report to and are aborted by.
+ */
+#include "cuda/team.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "cuda/gpu.h"
+
+enum { MARKS = PEALI_CUDA_RANKS * sizeof(uint64_t) };
+#define WAIT_NS INT64_C(10000000000)
+
+/* In host memory, mapped into the device. */
+typedef struct page {
+    peali_cuda_report report;
+    uint32_t abort __attribute__((aligned(64)));
+    uint64_t given[PEALI_CUDA_RANKS] __attribute__((aligned(64))); /* marks for the others, and from them */
+    uint64_t got[PEALI_CUDA_RANKS];
+} page;
+
+struct peali_team {
+    peali_gpu *gpu;
+    const peali_cuda_driver *cu;
+    int rank, n, me;
+    bool parted;
+    bool stuck; /* a copy never ended: nothing that it touches can be freed */
+    peali_cu_strm stream; /* for set-up alone */
+    size_t taken;         /* of the GPU's scratch */
+    peali_cu_ptr mine, lanes;
+    page *page;
+    peali_cu_ptr page_there;
+    peali_cu_ptr scratch[PEALI_CUDA_RANKS]; /* as this device sees them */
+    bool opened[PEALI_CUDA_RANKS];          /* by a handle */
+    uint64_t expected[PEALI_CUDA_RANKS];    /* the mark of each rank here */
+    peali_cuda_layout layout;
+};
+
+/* A random name of this process: process numbers repeat between containers. */
+static uint64_t process;
+static pthread_once_t named = PTHREAD_ONCE_INIT;
+
+static void name_process(void)
+{
+    if (getrandom(&process, sizeof(process), 0) != (ssize_t)sizeof(process))
+        process = (uint64_t)peali_clock_ns() ^ (uint64_t)getpid() << 40;
+}
+
+/* Waits for what was given to the set-up stream, WAIT_NS or PEAL_TIMEOUT at most. */
+static peal_status settle(peali_team *t, const char *what)
+{
+    const int64_t timeout = peali_config_get()->timeout_ns, most = timeout > 0 && timeout < WAIT_NS ? timeout : WAIT_NS;
+    const int64_t end = peali_clock_ns() + most;
+    for (;;) {
+        peali_cu_result result = t->cu->StreamQuery(t->stream);
+        if (result == 0)
+            return PEAL_OK;
+        if (result != PEALI_CU_NOT_READY)
+            return peali_cuda_failed(t->rank, what, result);
+        if (peali_clock_ns() > end)
+            break;
+        peali_clock_sleep(20000);
+    }
+    t->stuck = true;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank,
+              "%s: device %d has not done it after %g s; look at nvidia-smi and the kernel's log", what, t->gpu->device,
+              (double)most * 1e-9);
+    return PEAL_ERR_TIMEOUT;
+}
+
+static peal_status get_memory(peali_team *t, size_t bytes)
+{
+    const size_t lanes = PEALI_CUDA_LANES * sizeof(peali_cuda_lane);
+    const char *call = "cuMemAlloc";
+    peali_cu_result result = t->cu->MemAlloc(&t->mine, bytes);
+    if (result == 0)
+        result = t->cu->MemAlloc(&t->lanes, lanes);
+    if (result == 0) {
+        call = "cuMemsetD8Async";
+        result = t->cu->MemsetD8Async(t->mine, 0, bytes, t->stream);
+    }
+    if (result == 0)
+        result = t->cu->MemsetD8Async(t->lanes, 0, lanes, t->stream);
+    return result == 0 ? settle(t, "zeroing scratch") : peali_cuda_failed(t->rank, call, result);
+}
+
+static peal_status get_page(peali_team *t)
+{
+    void *at;
+    peali_cu_result result = t->cu->MemHostAlloc(&at, sizeof(page), PEALI_CU_HOST_PORTABLE | PEALI_CU_HOST_MAPPED);
+    if (result != 0)
+        return peali_cuda_failed(t->rank, "cuMemHostAlloc", result);
+    t->page = memset(at, 0, sizeof(page));
+    result = t->cu->MemHostGetDevicePointer(&t->page_there, at, 0);
+    return result == 0 ? PEAL_OK : peali_cuda_failed(t->rank, "cuMemHostGetDevicePointer", result);
+}
+
+/* Where it cannot be exported, ranks of other processes refuse it, which say why; those of this process need no handle. */
+static void export(const peali_team *t, peali_team_card *card)
+{
+    peali_cu_result result = t->cu->IpcGetMemHandle(&card->handle, t->mine);
+    card->exported = result == 0;
+    if (result != 0)
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, t->rank, "cuIpcGetMemHandle: %s: other processes cannot reach device %d",
+                  peali_cuda_error(result), t->gpu->device);
+}
+
+/* In a visit. */
+static peal_status furnish(peali_team *t, peali_team_card *card)
+{
+    peali_cu_result result = t->cu->DeviceGetUuid(&card->device, t->gpu->device);
+    if (result != 0)
+        return peali_cuda_failed(t->rank, "cuDeviceGetUuid", result);
+    result = t->cu->StreamCreate(&t->stream, PEALI_CU_STREAM_NON_BLOCKING);
+    if (result != 0)
+        return peali_cuda_failed(t->rank, "cuStreamCreate", result);
+    t->taken = peali_gpu_take(t->gpu, t->rank);
+    peal_status status = t->taken ? get_memory(t, t->taken) : PEAL_ERR_MEMORY;
+    if (status == PEAL_OK)
+        status = get_page(t);
+    if (status == PEAL_OK)
+        export(t, card);
+    return status;
+}
+
+static peal_status open_device(peali_team *t, peali_team_card *card)
+{
+    peali_gpu_visit visit;
+    peal_status status = peali_gpu_open(t->rank, &t->gpu);
+    if (status != PEAL_OK)
+        return status;
+    t->cu = t->gpu->cu;
+    status = peali_gpu_enter(t->gpu, t->rank, &visit);
+    if (status != PEAL_OK)
+        return status;
+    status = furnish(t, card);
+    peali_gpu_leave(t->gpu, &visit);
+    card->process = process;
+    card->context = (uintptr_t)t->gpu->context;
+    card->address = t->mine;
+    card->scratch = t->taken - MARKS;
+    return status;
+}
+
+peal_status peali_team_open(peali_team **team, int rank, peali_team_card *card)
+{
+    *team = NULL;
+    memset(card, 0, sizeof *card);
+    pthread_once(&named, name_process);
+    peali_team *t = peali_alloc(1, sizeof *t);
+    peal_status status = PEAL_ERR_MEMORY;
+    if (t) {
+        t->rank = rank;
+        status = open_device(t, card);
+    }
+    card->status = status;
+    if (status == PEAL_OK)
+        *team = t;
+    else
+        peali_team_close(&t);
+    return status;
+}
+
+static bool same(const peali_cu_uuid *a, const peali_cu_uuid *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* The mark of the rank of card FROM in the scratch of the rank of card TO; never 0. */
+static uint64_t mark(const peali_team_card *from, const peali_team_card *to)
+{
+    return ((from->process + from->address) * UINT64_C(0x9e3779b97f4a7c15) ^ (to->process + to->address)) | 1;
+}
+
+static peal_status refuse(const peali_team *t, int x, const char *why)
+{
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank, "device %d does not reach the GPU of rank %d of %d: %s", t->gpu->device, x,
+              t->n, why);
+    return PEAL_ERR_UNSUPPORTED;
+}
+
+/* The scratch of a rank of this process. */
+static peal_status reach_here(peali_team *t, const peali_team_card *card, int x)
+{
+    t->scratch[x] = card->address;
+    if (card->context == (uintptr_t)t->gpu->context)
+        return PEAL_OK;
+    peali_cu_result result = t->cu->CtxEnablePeerAccess((peali_cu_ctx)(uintptr_t)card->context, 0);
+    return result == 0 || result == PEALI_CU_PEER_ALREADY ? PEAL_OK : refuse(t, x, peali_cuda_error(result));
+}
+
+static peal_status reach_there(peali_team *t, const peali_team_card *card, int x)
+{
+    if (!card->exported)
+        return refuse(t, x, "that rank's driver gave no handle for its memory");
+    peali_cu_result result = t->cu->IpcOpenMemHandle(&t->scratch[x], card->handle, PEALI_CU_IPC_LAZY_PEER);
+    t->opened[x] = result == 0;
+    return result == 0 ? PEAL_OK : refuse(t, x, peali_cuda_error(result));
+}
+
+static peal_status reach(peali_team *t, const peali_team_card *cards, int x)
+{
+    if (!same(&cards[x].device, &cards[t->me].device) && !peali_config_get()->p2p)
+        return refuse(t, x, "PEAL_P2P=0 forbids it");
+    return cards[x].process == process ? reach_here(t, &cards[x], x) : reach_there(t, &cards[x], x);
+}
+
+/* The least scratch of all, cut for N ranks. */
+static peal_status lay_out(peali_team *t, const peali_team_card *cards)
+{
+    uint64_t least = UINT64_MAX;
+    for (int x = 0; x < t->n; x++)
+        least = cards[x].scratch < least ? cards[x].scratch : least;
+    t->layout = peali_cuda_lay_out(least, t->n);
+    if (t->layout.bytes)
+        return PEAL_OK;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank,
+              "%d ranks need more than the %zu bytes of scratch that one of them has left; raise PEAL_SCRATCH", t->n,
+              (size_t)least);
+    return PEAL_ERR_UNSUPPORTED;
+}
+
+/* Stores this rank's mark behind the scratch of every rank. */
+static peal_status leave_marks(peali_team *t, const peali_team_card *cards)
+{
+    for (int x = 0; x < t->n; x++) {
+        t->page->given[x] = mark(&cards[t->me], &cards[x]);
+        t->expected[x] = mark(&cards[x], &cards[t->me]);
+        peali_cu_ptr from = t->page_there + offsetof(page, given) + (size_t)x * sizeof(uint64_t);
+        peali_cu_ptr to = t->scratch[x] + cards[x].scratch + (size_t)t->me * sizeof(uint64_t);
+        peali_cu_result result = t->cu->MemcpyAsync(to, from, sizeof(uint64_t), t->stream);
+        if (result != 0)
+            return refuse(t, x, peali_cuda_error(result));
+    }
+    return settle(t, "storing to peers");
+}
+
+peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int n, int me)
+{
+    peali_gpu_visit visit;
+    for (int x = 0; x < n; x++)
+        if (cards[x].status != PEAL_OK)
+            return (peal_status)cards[x].status;
+    team->n = n;
+    team->me = me;
+    if (n > PEALI_CUDA_RANKS) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, team->rank, "%d GPUs: kernels take %d at most", n, PEALI_CUDA_RANKS);
+        return PEAL_ERR_UNSUPPORTED;
+    }
+    peal_status status = lay_out(team, cards);
+    if (status == PEAL_OK)
+        status = peali_gpu_enter(team->gpu, team->rank, &visit);
+    if (status != PEAL_OK)
+        return status;
+    for (int x = 0; x < n && status == PEAL_OK; x++)
+        status = reach(team, cards, x);
+    if (status == PEAL_OK)
+        status = leave_marks(team, cards);
+    peali_gpu_leave(team->gpu, &visit);
+    return status;
+}
+
+peal_status peali_team_prove(peali_team *team)
+{
+    peali_gpu_visit visit;
+    peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
+    if (status != PEAL_OK)
+        return status;
+    const peali_cu_ptr to = team->page_there + offsetof(page, got), from = team->mine + team->taken - MARKS;
+    peali_cu_result result = team->cu->MemcpyAsync(to, from, MARKS, team->stream);
+    status = result == 0 ? settle(team, "reading what peers stored") : peali_cuda_failed(team->rank, "cuMemcpyAsync", result);
+    peali_gpu_leave(team->gpu, &visit);
+    for (int x = 0; x < team->n && status == PEAL_OK; x++)
+        if (team->page->got[x] != team->expected[x])
+            status = refuse(team, x, "its stores do not arrive here, though the driver allows them; IOMMU and PCI access control "
+                                     "must let GPUs through. PEAL_P2P=0 keeps to host memory");
+    return status;
+}
+
+const peali_cuda_layout *peali_team_layout(const peali_team *team)
+{
+    return &team->layout;
+}
+
+int peali_team_device(const peali_team *team)
+{
+    return team->gpu->device;
+}
+
+/* CALL with what belongs to the communicator and to this very call. */
+static void address(const peali_team *t, peali_cuda_call *call, const void *in, void *out)
+{
+    call->in = in;
+    call->out = out;
+    call->aligned = (uint8_t)peali_cuda_aligned(call, in, out);
+    for (int x = 0; x < t->n; x++)
+        call->scratch[x] = (unsigned char *)(uintptr_t)t->scratch[x];
+    call->layout = t->layout;
+    call->lane = (peali_cuda_lane *)(uintptr_t)t->lanes;
+    call->report = (peali_cuda_report *)(uintptr_t)(t->page_there + offsetof(page, report));
+    call->abort = (const uint32_t *)(uintptr_t)(t->page_there + offsetof(page, abort));
+}
+
+/* Where the thread's current context is another one, this one is made current for the launch. */
+static peali_cu_result launch(const peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream)
+{
+    peali_cu_func kernel = peali_gpu_kernel(t->gpu, peali_cuda_kernel(call));
+    void *parameters[] = {call};
+    peali_cu_ctx current = NULL;
+    peali_cu_result result = t->cu->CtxGetCurrent(&current);
+    bool push = current != t->gpu->context;
+    if (result == 0 && push)
+        result = t->cu->CtxPushCurrent(t->gpu->context);
+    if (result != 0)
+        return result;
+    result = t->cu->LaunchKernel(kernel, ctas, 1, 1, peali_cuda_threads(call), 1, 1, 0, stream, parameters, NULL);
+    if (push)
+        (void)t->cu->CtxPopCurrent(&current);
+    return result;
+}
+
+peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uint32_t ctas, const void *in, void *out,
+                              peali_cu_strm stream)
+{
+    peali_cuda_call mine = *call;
+    address(team, &mine, in, out);
+    peali_cu_result result = launch(team, &mine, ctas, stream);
+    return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuLaunchKernel", result);
+}
+
+/* Acquire: the rest of the report was written before its kind, by a kernel. */
+const peali_cuda_report *peali_team_report(const peali_team *team)
+{
+    return peali_load_acquire(&team->page->report.kind) == PEALI_CUDA_FINE ? NULL : &team->page->report;
+}
+
+void peali_team_abort(peali_team *team)
+{
+    peali_store_relaxed(&team->page->abort, 1);
+}
+
+void peali_team_part(peali_team *team)
+{
+    peali_gpu_visit visit;
+    if (team->parted || team->stuck || peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return;
+    team->parted = true;
+    peali_cu_result result = team->cu->CtxSynchronize();
+    if (result != 0)
+        (void)peali_cuda_failed(team->rank, "cuCtxSynchronize", result);
+    for (int x = 0; x < team->n; x++)
+        if (team->opened[x])
+            (void)team->cu->IpcCloseMemHandle(team->scratch[x]);
+    peali_gpu_leave(team->gpu, &visit);
+}
+
+/* In a visit. Where set-up failed, its last copies may be under way. */
+static void clear(peali_team *t)
+{
+    if (t->stream) {
+        (void)t->cu->StreamSynchronize(t->stream);
+        (void)t->cu->StreamDestroy(t->stream);
+    }
+    if (t->mine)
+        (void)t->cu->MemFree(t->mine);
+    if (t->lanes)
+        (void)t->cu->MemFree(t->lanes);
+    if (t->page)
+        (void)t->cu->MemFreeHost(t->page);
+}
+
+void peali_team_close(peali_team **team)
+{
+    peali_team *t = *team;
+    peali_gpu_visit visit;
+    *team = NULL;
+    if (!t)
+        return;
+    if (t->n)
+        peali_team_part(t);
+    if (t->gpu && !t->stuck && peali_gpu_enter(t->gpu, t->rank, &visit) == PEAL_OK) {
+        clear(t);
+        peali_gpu_leave(t->gpu, &visit);
+        peali_gpu_give(t->gpu, t->taken);
+    }
+    if (t->gpu)
+        peali_gpu_close(&t->gpu);
+    peali_free(t);
+}
