@@ -103,7 +103,7 @@ static void forbidden(void **state)
     }
 }
 
-/* The legacy stream would wait for a blocking one that is captured, and who waits for a captured stream waits for nothing. */
+/* The legacy stream would wait for a blocking one that is captured; who waits for a captured stream waits for nothing. */
 static void in_conflict(void **state)
 {
     peali_cu_strm stream;
@@ -117,7 +117,8 @@ static void in_conflict(void **state)
         assert_int_equal(cuStreamBeginCapture_v2(stream, PEALI_CU_CAPTURE_RELAXED), 0);
         assert_int_equal(cuStreamIsCapturing(NULL, &status), 906);
         assert_int_equal(cuMemsetD8Async(at, 1, 100, stream), 0);
-        peali_cu_result result = way == 0 ? cuMemsetD8Async(at, 1, 100, NULL) : way == 1 ? cuStreamQuery(stream) : cuCtxSynchronize();
+        peali_cu_result result = way == 0   ? cuMemsetD8Async(at, 1, 100, NULL)
+                                 : way == 1 ? cuStreamQuery(stream) : cuCtxSynchronize();
         assert_int_equal(result, way == 0 ? 906 : 900);
         assert_int_equal(cuStreamEndCapture(stream, &graph), 901);
         assert_null(graph);

@@ -1,4 +1,4 @@
-/* Devices, contexts, and kernels by name. */
+/* Devices and contexts. */
 #include "fake_cuda_parts.h"
 
 #include <stdio.h>
@@ -8,16 +8,10 @@
 
 enum { DEPTH = 16 };
 
-struct CUkern_st {
-    char name[64];
-    struct CUkern_st *next;
-};
-
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool initialised;
 static int owner; /* process that called cuInit: the driver does not work in its children */
 static struct CUctx_st contexts[DEVICES];
-static struct CUkern_st *kernels;
 static __thread struct CUctx_st *stack[DEPTH];
 static __thread int depth;
 static struct {
@@ -26,7 +20,7 @@ static struct {
     peali_cu_result result;
 } failing;
 
-static int number(const char *name, int otherwise)
+int fake_number(const char *name, int otherwise)
 {
     const char *text = getenv(name);
     return text ? atoi(text) : otherwise;
@@ -34,7 +28,7 @@ static int number(const char *name, int otherwise)
 
 static int devices(void)
 {
-    return number("FAKE_CUDA_DEVICES", 2);
+    return fake_number("FAKE_CUDA_DEVICES", 2);
 }
 
 bool fake_p2p(const char *word)
@@ -88,7 +82,7 @@ peali_cu_result cuInit(unsigned flags)
 /* Needs no cuInit. */
 peali_cu_result cuDriverGetVersion(int *version)
 {
-    *version = number("FAKE_CUDA_VERSION", 13000);
+    *version = fake_number("FAKE_CUDA_VERSION", 13000);
     return 0;
 }
 
@@ -153,7 +147,7 @@ peali_cu_result cuDeviceGetName(char *name, int bytes, peali_cu_device device)
 peali_cu_result cuDeviceGetAttribute(int *value, peali_cu_enum attribute, peali_cu_device device)
 {
     ENTER(cuDeviceGetAttribute);
-    int arch = number("FAKE_CUDA_ARCH", 90);
+    int arch = fake_number("FAKE_CUDA_ARCH", 90);
     if (!exists(device))
         return INVALID_DEVICE;
     if (attribute != PEALI_CU_DEVICE_MAJOR && attribute != PEALI_CU_DEVICE_MINOR)
@@ -276,44 +270,4 @@ peali_cu_result cuCtxEnablePeerAccess(peali_cu_ctx peer, unsigned flags)
     mine->reaches[peer->device] = true;
     pthread_mutex_unlock(&fake_lock);
     return already ? PEER_ALREADY : 0;
-}
-
-/* Kernels: those that Peal's names. */
-
-peali_cu_result cuLibraryLoadData(peali_cu_lib *library, const void *code, peali_cu_enum *jit, void **jit_values, unsigned njit,
-                                  peali_cu_enum *options, void **values, unsigned noptions)
-{
-    ENTER_UNSAFE(cuLibraryLoadData);
-    *library = (peali_cu_lib)(uintptr_t)code;
-    return 0;
-}
-
-peali_cu_result cuLibraryGetKernel(peali_cu_kern *kernel, peali_cu_lib library, const char *name)
-{
-    ENTER(cuLibraryGetKernel);
-    if (strncmp(name, "peal_", 5) != 0 || strlen(name) >= sizeof kernels->name)
-        return NOT_FOUND;
-    pthread_mutex_lock(&fake_lock);
-    struct CUkern_st *k = kernels;
-    while (k && strcmp(k->name, name) != 0)
-        k = k->next;
-    if (!k) {
-        k = calloc(1, sizeof *k);
-        strcpy(k->name, name);
-        k->next = kernels;
-        kernels = k;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    *kernel = k;
-    return 0;
-}
-
-/* A function is its name, the same in all contexts. */
-peali_cu_result cuKernelGetFunction(peali_cu_func *function, peali_cu_kern kernel)
-{
-    ENTER_UNSAFE(cuKernelGetFunction);
-    if (!fake_current())
-        return INVALID_CONTEXT;
-    *function = (peali_cu_func)kernel->name;
-    return 0;
 }

@@ -106,6 +106,9 @@ bool fake_reaches(const struct CUctx_st *context, peali_cu_ptr at, size_t bytes)
 /* Is AT memory of another device than CONTEXT's? The lock is held. */
 bool fake_foreign(const struct CUctx_st *context, peali_cu_ptr at);
 
+/* The value of the environment variable NAME. */
+int fake_number(const char *name, int otherwise);
+
 /* Is FAKE_CUDA_P2P that? */
 bool fake_p2p(const char *word);
 
