@@ -129,7 +129,7 @@ static void in_conflict(void **state)
     assert_int_equal(cuThreadExchangeStreamCaptureMode(&mode), 0);
 }
 
-/* Two streams of one capture: the second forks off the first, and must be joined. What they hold runs when the graph is launched. */
+/* Two streams of one capture: the second forks off the first, and must be joined. What they hold runs with the graph. */
 static void fork_and_join(void **state)
 {
     peali_cu_strm a, b;

@@ -30,6 +30,7 @@ enum {
     PEALI_CU_CAPTURE_GLOBAL = 0, PEALI_CU_CAPTURE_THREAD = 1, PEALI_CU_CAPTURE_RELAXED = 2, /* CUstreamCaptureMode */
     PEALI_CU_CAPTURE_NONE = 0, PEALI_CU_CAPTURE_ACTIVE = 1, PEALI_CU_CAPTURE_INVALID = 2, /* CUstreamCaptureStatus */
     PEALI_CU_STREAM_NON_BLOCKING = 1,
+    PEALI_CU_P2P_ATOMICS = 3, /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
     PEALI_CU_HOST_PORTABLE = 1, PEALI_CU_HOST_MAPPED = 2, /* CU_MEMHOSTALLOC_* */
     PEALI_CU_IPC_LAZY_PEER = 1,
     PEALI_CU_LIBRARY_PRESERVED = 1, /* the image stays where it is */
@@ -49,6 +50,7 @@ enum {
     F(DeviceGetUuid, cuDeviceGetUuid_v2, (peali_cu_uuid *, peali_cu_device))                                                      \
     F(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *, int, peali_cu_device))                                                     \
     F(DeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *, peali_cu_device, peali_cu_device))                                      \
+    F(DeviceGetP2PAttribute, cuDeviceGetP2PAttribute, (int *, peali_cu_enum, peali_cu_device, peali_cu_device))                   \
     F(CtxGetCurrent, cuCtxGetCurrent, (peali_cu_ctx *))                                                                           \
     F(CtxPushCurrent, cuCtxPushCurrent_v2, (peali_cu_ctx))                                                                        \
     F(CtxPopCurrent, cuCtxPopCurrent_v2, (peali_cu_ctx *))                                                                        \

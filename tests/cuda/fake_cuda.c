@@ -183,6 +183,18 @@ peali_cu_result cuDeviceCanAccessPeer(int *can, peali_cu_device device, peali_cu
     return 0;
 }
 
+/* Of atomics alone, which go between devices except over PCI. */
+peali_cu_result cuDeviceGetP2PAttribute(int *value, peali_cu_enum attribute, peali_cu_device device, peali_cu_device peer)
+{
+    ENTER(cuDeviceGetP2PAttribute);
+    if (!exists(device) || !exists(peer) || device == peer)
+        return INVALID_DEVICE;
+    if (attribute != PEALI_CU_P2P_ATOMICS)
+        return INVALID_VALUE;
+    *value = !fake_p2p("none") && !fake_p2p("pci");
+    return 0;
+}
+
 /* Contexts. */
 
 struct CUctx_st *fake_current(void)

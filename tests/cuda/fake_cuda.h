@@ -7,7 +7,8 @@
  *     FAKE_CUDA_VERSION=13000   of CUDA
  *     FAKE_CUDA_ARCH=90         of all devices
  *     FAKE_CUDA_LACKS=75        an architecture that no image has
- *     FAKE_CUDA_P2P=none        devices cannot access each other; lost: stores to another are lost; hang: they never end
+ *     FAKE_CUDA_P2P=none        devices cannot access each other; lost: stores to another are lost; hang: they never end;
+ *                               pci: it goes over PCI, so without atomics
  *     FAKE_CUDA_FAIL=cuMemAlloc_v2:2:999    the second call of it from now on fails with 999
  *
  * Pointers are addresses of the process, on devices too. The only kernel parameter is a peali_cuda_call.
