@@ -1,11 +1,13 @@
-/* peal info: what this Peal is, what it was told, and where it runs. */
+/* peal info: what this Peal is, what it was told, and where it runs; with --topo, how the GPUs there are connected. */
 #include <stdio.h>
+#include <string.h>
 
 #include <peal/peal.h>
 
 #include "commands.h"
 #include "report.h"
 #include "sched/sched.h"
+#include "topo/gpus.h"
 #include "topo/machine.h"
 
 static void print_build(void)
@@ -23,6 +25,40 @@ static void print_machine(void)
         if (peali_machine_objects(level))
             printf(" %s %d", peali_level_name(level), peali_machine_objects(level));
     printf("%s\n", peali_machine_objects(PEALI_CORE) ? "" : " not known");
+}
+
+/* "nvlink 18", "pcie", "host"; with "!" where the driver lets neither access the other's memory. */
+static void print_path(const peali_gpus *g, int a, int b)
+{
+    static const char *const names[] = {"-", "nvlink", "pcie", "host"};
+    char text[32];
+    int len = snprintf(text, sizeof text, "%s", names[g->between[a][b].path]);
+    if (g->between[a][b].nvlinks)
+        len += snprintf(text + len, sizeof text - (size_t)len, " %d", g->between[a][b].nvlinks);
+    snprintf(text + len, sizeof text - (size_t)len, "%s", g->between[a][b].no_peers ? "!" : "");
+    printf(" %10s", text);
+}
+
+static void print_gpus(void)
+{
+    peali_gpus g;
+    const char *why;
+    if (!peali_gpus_find(&g, &why)) {
+        printf("gpus: none, because %s\n", why);
+        return;
+    }
+    printf("gpus:\n");
+    for (int i = 0; i < g.n; i++)
+        printf("  %2d  %s  %s\n", i, g.gpus[i].bus, g.gpus[i].name);
+    printf("\n    ");
+    for (int b = 0; b < g.n; b++)
+        printf(" %10d", b);
+    for (int a = 0; a < g.n; a++) {
+        printf("\n  %2d", a);
+        for (int b = 0; b < g.n; b++)
+            print_path(&g, a, b);
+    }
+    printf("\n\nnvlink N: by N links; pcie: through PCI switches; host: through the host; !: no access to each other's memory\n");
 }
 
 static void print_algos(void)
@@ -43,9 +79,15 @@ static void print_config(void)
 
 int peali_cmd_info(int argc, char **argv)
 {
-    if (argc > 1) {
-        fprintf(stderr, "peal info: takes no arguments, so not '%s'\n", argv[1]);
+    bool topo = argc == 2 && strcmp(argv[1], "--topo") == 0;
+    if (argc > 1 && !topo) {
+        fprintf(stderr, "peal info: takes no arguments but --topo, so not '%s'\n", argv[1]);
         return 2;
+    }
+    if (topo) {
+        print_machine();
+        print_gpus();
+        return 0;
     }
     print_build();
     print_machine();
