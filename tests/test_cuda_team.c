@@ -112,10 +112,7 @@ static bool one_round(team_world *w, int rank, const plan *p)
 /* A rank's life; true where all was as it should be. */
 static bool live(team_world *w, int rank, const plan *p)
 {
-    const char *why;
-    cu = peali_cuda_driver_get(&why);
-    fake_cuda_emulate(all_meet);
-    if (!cu || !team_world_device(cu, rank % p->devices))
+    if (!team_world_device(cu, rank % p->devices))
         return false;
     size_t before = 0, after = 1, total;
     bool right = cuMemGetInfo_v2(&before, &total) == 0;
@@ -445,6 +442,35 @@ static void beside_a_capture(void **state)
     assert_int_equal(cu->DevicePrimaryCtxRelease(1), 0);
 }
 
+/* A team that fails inside a capture, at any call of the driver, leaves the capture valid. */
+static void refused_in_a_capture(void **state)
+{
+    static const char *const calls[] = {"cuStreamCreate", "cuMemAlloc_v2", "cuStreamQuery", "cuMemcpyAsync"};
+    team_world w;
+    peali_team *team;
+    peali_cu_strm stream;
+    peali_cu_ctx popped;
+    peali_cu_enum capturing;
+    fake_graph graph;
+    team_world_begin(&w, 1);
+    assert_non_null(team_world_device(cu, 0));
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        assert_int_equal(cu->StreamCreate(&stream, 0), 0);
+        assert_int_equal(cuStreamBeginCapture_v2(stream, PEALI_CU_CAPTURE_GLOBAL), 0);
+        fake_cuda_fail(calls[i], 1, 999);
+        assert_int_equal(team_world_meet(&w, 0, &team), i == 3 ? PEAL_ERR_UNSUPPORTED : PEAL_ERR_CUDA);
+        team_world_close(&w, 0, &team);
+        assert_int_equal(cu->StreamIsCapturing(stream, &capturing), 0);
+        assert_int_equal(capturing, PEALI_CU_CAPTURE_ACTIVE);
+        assert_int_equal(cuStreamEndCapture(stream, &graph), 0);
+        assert_int_equal(cuGraphDestroy(graph), 0);
+        assert_int_equal(cu->StreamDestroy(stream), 0);
+    }
+    assert_int_equal(cu->CtxPopCurrent(&popped), 0);
+    assert_int_equal(cu->DevicePrimaryCtxRelease(0), 0);
+    pthread_barrier_destroy(&w.barrier);
+}
+
 static void kinds_of_memory(void **state)
 {
     int device, here = 0;
@@ -473,21 +499,22 @@ static void kinds_of_memory(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 7 && strcmp(argv[1], "--rank") == 0)
-        return be_rank(argv + 2);
+    const char *why;
     setenv("FAKE_CUDA_DEVICES", "4", 1);
     setenv("PEAL_SCRATCH", "4m", 1);
-    const char *why;
     cu = peali_cuda_driver_get(&why);
     if (!cu) {
         puts(why);
         return 1;
     }
     fake_cuda_emulate(all_meet);
+    if (argc == 7 && strcmp(argv[1], "--rank") == 0)
+        return be_rank(argv + 2);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_context), cmocka_unit_test(on_threads), cmocka_unit_test(in_captures), cmocka_unit_test(memory_flat),
         cmocka_unit_test(on_processes), cmocka_unit_test(scratch_share), cmocka_unit_test(each_fails), cmocka_unit_test(no_p2p),
-        cmocka_unit_test(abort_frees), cmocka_unit_test(beside_a_capture), cmocka_unit_test(kinds_of_memory),
+        cmocka_unit_test(abort_frees), cmocka_unit_test(beside_a_capture), cmocka_unit_test(refused_in_a_capture),
+        cmocka_unit_test(kinds_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

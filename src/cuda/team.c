@@ -31,7 +31,7 @@ struct peali_team {
     peali_gpu *gpu;
     const peali_cuda_driver *cu;
     int rank, n, me;
-    bool parted;
+    bool launched, parted;
     bool stuck; /* a copy never ended: nothing that it touches can be freed */
     peali_cu_strm stream; /* for set-up alone */
     size_t taken;         /* of the GPU's scratch */
@@ -210,7 +210,12 @@ static peal_status reach(peali_team *t, const peali_team_card *cards, int x)
 {
     if (!same(&cards[x].device, &cards[t->me].device) && !peali_config_get()->p2p)
         return refuse(t, x, "PEAL_P2P=0 forbids it");
-    return cards[x].process == process ? reach_here(t, &cards[x], x) : reach_there(t, &cards[x], x);
+    const bool here = cards[x].process == process;
+    peal_status status = here ? reach_here(t, &cards[x], x) : reach_there(t, &cards[x], x);
+    if (status == PEAL_OK && x != t->me)
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, t->rank, "device %d -> rank %d via %s, %s", t->gpu->device, x,
+                  same(&cards[x].device, &cards[t->me].device) ? "the same device" : "p2p", here ? "this process" : "ipc");
+    return status;
 }
 
 /* The least scratch of all, cut for N ranks. */
@@ -332,6 +337,7 @@ peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uin
 {
     peali_cuda_call mine = *call;
     address(team, &mine, in, out);
+    team->launched = true;
     peali_cu_result result = launch(team, &mine, ctas, stream);
     return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuLaunchKernel", result);
 }
@@ -347,15 +353,16 @@ void peali_team_abort(peali_team *team)
     peali_store_relaxed(&team->page->abort, 1);
 }
 
+/* Kernels run in streams that may have been destroyed since, and graphs: only the whole context can be waited for. */
 void peali_team_part(peali_team *team)
 {
     peali_gpu_visit visit;
     if (team->parted || team->stuck || peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
         return;
     team->parted = true;
-    peali_cu_result result = team->cu->CtxSynchronize();
+    peali_cu_result result = team->launched ? team->cu->CtxSynchronize() : team->cu->StreamSynchronize(team->stream);
     if (result != 0)
-        (void)peali_cuda_failed(team->rank, "cuCtxSynchronize", result);
+        (void)peali_cuda_failed(team->rank, "waiting for the device", result);
     for (int x = 0; x < team->n; x++)
         if (team->opened[x])
             (void)team->cu->IpcCloseMemHandle(team->scratch[x]);

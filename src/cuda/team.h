@@ -77,8 +77,9 @@ const peali_cuda_report *peali_team_report(const peali_team *team);
 void peali_team_abort(peali_team *team);
 
 /*
- * Waits until this rank's GPU has done what this process gave it, and lets go of peers' scratch. The user starts nothing more on
- * this communicator, by a graph neither. No stream of the context is being captured: the driver would invalidate the capture.
+ * Lets go of peers' scratch. Where there was a launch, it first waits until this rank's GPU has done all that this process gave it:
+ * then no stream of the context is being captured, because the driver would invalidate the capture. The user starts nothing more on
+ * this communicator, by a graph neither.
  */
 void peali_team_part(peali_team *team);
 
