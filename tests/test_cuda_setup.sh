@@ -33,7 +33,7 @@ expect "$setup" "$fake" unsupported 'the driver finds no GPU' FAKE_CUDA_VERSION=
 expect "$setup" "$fake" unsupported 'the driver does not start: CUDA_ERROR_UNKNOWN' FAKE_CUDA_VERSION=13010 \
     FAKE_CUDA_FAIL=cuInit:1:999
 arch='(Fake 0) is of compute capability 7.5, and this build has no kernels for it (CUDA_ERROR_NO_BINARY_FOR_GPU); build with'
-expect "$setup" "$fake" unsupported "$arch -Dcuda_arch=7.5" \
+expect "$setup" "$fake" unsupported "$arch -Dgpu_arch=75" \
     FAKE_CUDA_VERSION=13010 FAKE_CUDA_ARCH=75 FAKE_CUDA_DEVICES=2 FAKE_CUDA_LACKS=75
 expect "$bare" "$fake" unsupported 'this Peal was built without nvcc' FAKE_CUDA_FAIL=cuLibraryLoadData:1:200
 expect "$bare" "$fake" ok ''

@@ -34,7 +34,7 @@ static peal_status refuse_image(const peali_gpu *g, int rank, peali_cu_result re
     else
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
                   "device %d (%s) is of compute capability %d.%d, and this build has no kernels for it (%s); build with "
-                  "-Dcuda_arch=%d.%d",
+                  "-Dgpu_arch=%d%d",
                   g->device, name, major, minor, peali_cuda_error(result), major, minor);
     return PEAL_ERR_UNSUPPORTED;
 }
