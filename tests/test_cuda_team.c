@@ -1,6 +1,6 @@
 /*
  * Teams of GPUs on the driver of tests/cuda: ranks as threads and as processes, on one device and on several, in captures and out
- * of them. A process that is a rank is this program again: --rank R N DEVICES FD.
+ * of them. A process that is a rank is this program again: --rank R DEVICES CAPTURE SUMS FD.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "cuda/fake_cuda.h"
 #include "cuda/team_world.h"
+#include "sched/sched.h"
 
 static const peali_cuda_driver *cu;
 
@@ -58,6 +59,7 @@ typedef struct plan {
     int devices;
     int capture; /* a CUstreamCaptureMode: all from open on is in a capture that is replayed; -1: none */
     int rounds;
+    bool sums;   /* by Peal's kernels, in place of the calls that meet */
 } plan;
 
 /* Launches, and what they leave; false where a rank was missing. */
@@ -92,6 +94,41 @@ static bool one_kernel(fake_graph graph)
     return one;
 }
 
+/* One call of ALGO by Peal's own kernels: every rank's sum is right. */
+static bool sum_by(const char *algo, team_world *w, int rank, peali_team *team, peali_cu_strm stream)
+{
+    enum { COUNT = 5000 };
+    int32_t ranks[PEALI_CUDA_RANKS];
+    peal_problem problem = {.kind = PEAL_ALLREDUCE, .op = PEAL_SUM, .nranks = w->n, .nnodes = 1};
+    peali_reach reach = {w->n, ranks, PEALI_PUSH};
+    peali_cuda_job job = {.kind = PEAL_ALLREDUCE, .count = COUNT, .type = PEAL_FLOAT, .op = PEAL_SUM, .ctas = 2};
+    peali_program *program;
+    peali_cuda_call call = {0};
+    uint32_t ctas;
+    peali_cu_ptr at;
+    for (int r = 0; r < w->n; r++)
+        ranks[r] = r;
+    if (peali_lower(peali_algo_find(PEAL_ALLREDUCE, algo), &problem, &reach, rank, &program) != PEAL_OK)
+        return false;
+    bool right = peali_cuda_load(program, &job, peali_team_layout(team), &call, &ctas) == PEAL_OK &&
+                 cu->MemAlloc(&at, 2 * COUNT * sizeof(float)) == 0;
+    float *in = (float *)(uintptr_t)at, *out = in + COUNT;
+    for (int i = 0; i < COUNT; i++)
+        in[i] = (float)(i % 100 + rank);
+    call.signature = 5;
+    right = right && peali_team_launch(team, &call, ctas, in, out, stream) == PEAL_OK && cu->StreamSynchronize(stream) == 0;
+    for (int i = 0; i < COUNT; i++)
+        right = right && out[i] == (float)(w->n * (i % 100) + w->n * (w->n - 1) / 2);
+    peali_program_free(&program);
+    return cu->MemFree(at) == 0 && right && peali_team_report(team) == NULL;
+}
+
+static bool sums(team_world *w, int rank, peali_team *team, peali_cu_strm stream)
+{
+    return sum_by("one_shot", w, rank, team, stream) && sum_by("two_shot", w, rank, team, stream) &&
+           sum_by("ring", w, rank, team, stream);
+}
+
 static bool one_round(team_world *w, int rank, const plan *p)
 {
     peali_team *team;
@@ -103,7 +140,9 @@ static bool one_round(team_world *w, int rank, const plan *p)
     right = right && (p->capture < 0 || cuStreamBeginCapture_v2(stream, (peali_cu_enum)p->capture) == 0);
     pthread_barrier_wait(&w->barrier);
     right = team_world_meet(w, rank, &team) == PEAL_OK && right;
-    right = calls(w, rank, team, stream, (int *)(uintptr_t)out, p->capture < 0 ? NULL : &graph) && right;
+    bool called = p->sums ? sums(w, rank, team, stream)
+                          : calls(w, rank, team, stream, (int *)(uintptr_t)out, p->capture < 0 ? NULL : &graph);
+    right = called && right;
     right = right && (p->capture < 0 || one_kernel(graph));
     team_world_close(w, rank, &team);
     return cu->MemFree(out) == 0 && cu->StreamDestroy(stream) == 0 && right;
@@ -158,19 +197,19 @@ static void run_threads(int n, plan p)
 
 static void on_threads(void **state)
 {
-    run_threads(1, (plan){1, -1, 1});
-    run_threads(2, (plan){2, -1, 2});
-    run_threads(4, (plan){4, -1, 1});
-    run_threads(4, (plan){2, -1, 1}); /* two ranks on each device */
-    run_threads(3, (plan){1, -1, 1});
+    run_threads(1, (plan){1, -1, 1, false});
+    run_threads(2, (plan){2, -1, 2, false});
+    run_threads(4, (plan){4, -1, 1, false});
+    run_threads(4, (plan){2, -1, 1, false}); /* two ranks on each device */
+    run_threads(3, (plan){1, -1, 1, false});
 }
 
 /* The first communicator is made, and its first call is, while the rank's stream is captured. */
 static void in_captures(void **state)
 {
     for (int mode = PEALI_CU_CAPTURE_GLOBAL; mode <= PEALI_CU_CAPTURE_RELAXED; mode++) {
-        run_threads(2, (plan){2, mode, 1});
-        run_threads(2, (plan){1, mode, 1});
+        run_threads(2, (plan){2, mode, 1, false});
+        run_threads(2, (plan){1, mode, 1, false});
     }
 }
 
@@ -187,7 +226,7 @@ static int descriptors(void)
 static void memory_flat(void **state)
 {
     int before = descriptors();
-    run_threads(2, (plan){2, -1, 100});
+    run_threads(2, (plan){2, -1, 100, false});
     assert_int_equal(descriptors(), before);
 }
 
@@ -200,7 +239,7 @@ static team_world *shared_world(int *fd)
     return w;
 }
 
-static void run_processes(int n, int devices, int capture)
+static void run_processes(int n, plan p)
 {
     int fd;
     pid_t pids[PEALI_CUDA_RANKS];
@@ -208,7 +247,7 @@ static void run_processes(int n, int devices, int capture)
     team_world_begin(w, n);
     for (int r = 0; r < n; r++) {
         char text[5][16];
-        const int numbers[] = {r, n, devices, capture, fd};
+        const int numbers[] = {r, p.devices, p.capture, p.sums, fd};
         for (int i = 0; i < 5; i++)
             snprintf(text[i], sizeof text[i], "%d", numbers[i]);
         pids[r] = fork();
@@ -233,16 +272,28 @@ static int be_rank(char **argv)
     team_world *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (w == MAP_FAILED)
         return 2;
-    plan p = {atoi(argv[2]), atoi(argv[3]), 2};
+    plan p = {atoi(argv[1]), atoi(argv[2]), 2, atoi(argv[3])};
+    fake_cuda_emulate(p.sums ? NULL : all_meet);
     return live(w, rank, &p) ? 0 : 1;
 }
 
 static void on_processes(void **state)
 {
-    run_processes(2, 2, -1);
-    run_processes(4, 4, -1);
-    run_processes(2, 1, -1); /* they share a device */
-    run_processes(2, 2, PEALI_CU_CAPTURE_GLOBAL);
+    run_processes(2, (plan){2, -1, 2, false});
+    run_processes(4, (plan){4, -1, 2, false});
+    run_processes(2, (plan){1, -1, 2, false}); /* they share a device */
+    run_processes(2, (plan){2, PEALI_CU_CAPTURE_GLOBAL, 2, false});
+}
+
+/* By the emulation, where the compiler of this build has it. */
+static void right_sums(void **state)
+{
+    if (!fake_cuda_emulate(NULL))
+        skip();
+    run_threads(2, (plan){2, -1, 2, true});
+    run_threads(3, (plan){1, -1, 1, true});
+    run_processes(4, (plan){2, -1, 2, true});
+    fake_cuda_emulate(all_meet);
 }
 
 /* A thread that has no context gets the primary one of device 0, which nobody holds afterwards. */
@@ -512,7 +563,8 @@ int main(int argc, char **argv)
         return be_rank(argv + 2);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_context), cmocka_unit_test(on_threads), cmocka_unit_test(in_captures), cmocka_unit_test(memory_flat),
-        cmocka_unit_test(on_processes), cmocka_unit_test(scratch_share), cmocka_unit_test(each_fails), cmocka_unit_test(no_p2p),
+        cmocka_unit_test(on_processes), cmocka_unit_test(right_sums), cmocka_unit_test(scratch_share),
+        cmocka_unit_test(each_fails), cmocka_unit_test(no_p2p),
         cmocka_unit_test(abort_frees), cmocka_unit_test(beside_a_capture), cmocka_unit_test(refused_in_a_capture),
         cmocka_unit_test(kinds_of_memory),
     };

@@ -16,6 +16,8 @@
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
+#include <stdbool.h>
+
 #include "cuda/driver.h"
 
 typedef struct CUgraph_st *fake_graph;
@@ -54,8 +56,11 @@ PEALI_CUDA_FUNCTIONS(FAKE_DECLARE_TOO)
 /* The N-th call of SYMBOL from now on fails with RESULT; 0: none does. As FAKE_CUDA_FAIL. */
 FAKE_API void fake_cuda_fail(const char *symbol, int n, peali_cu_result result);
 
-/* What kernels do; where nothing was set, the emulation of Peal's. PARAMETERS is a peali_cuda_call. */
+/*
+ * What kernels do; NULL, and at first: the emulation of Peal's, where there is one. False: there is none, and kernels do nothing.
+ * PARAMETERS is a peali_cuda_call.
+ */
 typedef void fake_emulation(const char *kernel, unsigned grid, unsigned block, const void *parameters);
-FAKE_API void fake_cuda_emulate(fake_emulation *emulation);
+FAKE_API bool fake_cuda_emulate(fake_emulation *emulation);
 
 #endif

@@ -21,9 +21,10 @@ static __thread peali_cu_enum mode; /* of this thread: CUstreamCaptureMode */
 __attribute__((weak)) fake_emulation peali_emulate;
 static fake_emulation *emulation = peali_emulate; /* set before any launch */
 
-void fake_cuda_emulate(fake_emulation *how)
+bool fake_cuda_emulate(fake_emulation *how)
 {
-    emulation = how;
+    emulation = how ? how : peali_emulate;
+    return emulation;
 }
 
 /* The lock is held in all static functions, but for the work itself. */
