@@ -340,7 +340,7 @@ static void scratch_share(void **state)
         sum += last;
     }
     assert_true(n >= 4 && n < MANY);
-    assert_true(first > 2000000 && first <= 2 << 20 && sum <= 4 << 20);
+    assert_true(first > 500000 && first <= 512 << 10 && sum <= 1 << 20);
     while (n > 0)
         peali_team_close(&teams[--n]);
     assert_int_equal(peali_team_open(&teams[0], 0, &w.cards[0]), PEAL_OK);
@@ -552,7 +552,7 @@ int main(int argc, char **argv)
 {
     const char *why;
     setenv("FAKE_CUDA_DEVICES", "4", 1);
-    setenv("PEAL_SCRATCH", "4m", 1);
+    setenv("PEAL_SCRATCH", "1m", 1);
     cu = peali_cuda_driver_get(&why);
     if (!cu) {
         puts(why);
