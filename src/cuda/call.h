@@ -25,6 +25,7 @@ enum {
     PEALI_CUDA_PACK = 16,
     PEALI_CUDA_LINE = 128,       /* of LL128 */
     PEALI_CUDA_LINE_WORDS = 15,  /* of 8 bytes of data in it */
+    PEALI_CUDA_BLOCK = 512,      /* threads, at most: so that each can have 128 registers */
     PEALI_CUDA_BOARD = 32,       /* the last threads of a block: a warp that compares calls in CTA 0, and has no other work */
 };
 

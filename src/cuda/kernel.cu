@@ -10,7 +10,8 @@ template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int 
 {
     const slice &s = t.s;
     const peali_cuda_loc &loc = s.c.locs[t.op.locs + k];
-    uint32_t before = loc.where >= PEALI_CUDA_TMP ? t.r.first - 2 * position(s, loc.base) : 0;
+    from.locs = t.op.locs + k - i;
+    uint32_t before = loc.where >= PEALI_CUDA_TMP ? words_before(t, loc) : 0;
     if (loc.where < PEALI_CUDA_SLOT) {
         from.own = i;
         from.scratch = loc.where == PEALI_CUDA_TMP;
@@ -19,17 +20,15 @@ template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int 
     }
     from.slots |= 1U << i;
     from.slot[i] = loc.at * PEALI_CUDA_PACK;
-    if (P::skewed(before)) {
+    if (P::skewed(before))
         from.skewed |= 1U << i;
-        from.before[i] = before;
-    } else {
+    else
         from.slot[i] += P::offset(before);
-    }
 }
 
 template <class P, int K> DEVICE sources<K> no_sources(const task &t)
 {
-    sources<K> from = {0, 0, K, false, 0, t.s.c.scratch[t.s.c.me] + t.s.area, {0}, {0}};
+    sources<K> from = {t.op.locs, 0, 0, K, false, 0, t.s.c.scratch[t.s.c.me] + t.s.area, {0}};
     return from;
 }
 
@@ -38,7 +37,7 @@ template <int N> DEVICE void keep(const task &t, const peali_cuda_loc &loc, uint
 {
     const slice &s = t.s;
     if (loc.where == PEALI_CUDA_TMP)
-        store_plain<N>(scratch_at(s, loc) + 8 * (uint64_t)(t.r.first - 2 * position(s, loc.base) + u), v);
+        store_plain<N>(scratch_at(s, loc) + 8 * (uint64_t)(words_before(t, loc) + u), v);
     else
         store_memory<N>(s, t.r, loc.where == PEALI_CUDA_IN ? in_of(s.c) : out_of(s.c), u, v);
 }
@@ -142,8 +141,6 @@ template <class P, class A> DEVICE bool operate(const slice &s, uint32_t number,
         ok = copy<P>(t);
     else if (ok && (op.nsrc > 8 || (op.slots & PEALI_CUDA_MANY_OWN)))
         ok = reduce_each<P, A>(t);
-    else if (ok && op.nsrc == 2)
-        ok = reduce<P, A, 2>(t);
     else if (ok && op.nsrc <= 4)
         ok = reduce<P, A, 4>(t);
     else if (ok)
@@ -267,7 +264,7 @@ DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank)
         uint64_t its = load_word(board_of(c, call) + rank);
         int32_t age = ahead((uint32_t)(its >> 32), call);
         if (age == 0 && its != mine)
-            report(c, PEALI_CUDA_DIFFERS, call, PEALI_CUDA_OPS + 1);
+            report(c, PEALI_CUDA_DIFFERS, call, PEALI_CUDA_OPS + 1, mine);
         go_on = age < 0 && (c.hears >> rank & 1) && w.on();
     }
 }
@@ -296,7 +293,7 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
 }
 
 #define KERNEL(proto, name, arithmetic) \
-    extern "C" __global__ void __launch_bounds__(512 + PEALI_CUDA_BOARD) peal_##proto##_##name(PARAMETER c) \
+    extern "C" __global__ void __launch_bounds__(PEALI_CUDA_BLOCK, 1) peal_##proto##_##name(PARAMETER c) \
     { \
         launch<proto, arithmetic>(c); \
     }

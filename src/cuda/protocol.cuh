@@ -23,8 +23,15 @@ struct task {
     range r;
 };
 
+/* From the start of LOC, a slot or scratch, to word 0 of the range. */
+DEVICE uint32_t words_before(const task &t, const peali_cuda_loc &loc)
+{
+    return t.r.first - 2 * position(t.s, loc.base);
+}
+
 /* Sources of an operation, K at most: one of them, at most, in this rank's own memory, the others in slots. */
 template <int K> struct sources {
+    uint32_t locs;            /* of source 0, in the call */
     uint32_t slots;           /* bits */
     uint32_t skewed;          /* bits, LL128: the range begins within a line */
     int own;                  /* K: none */
@@ -32,7 +39,6 @@ template <int K> struct sources {
     const unsigned char *at;  /* scratch: word 0 of its range; else the vector */
     const unsigned char *area;
     uint32_t slot[K];         /* bytes from there to word 0 of the range, or (skewed) of the slot */
-    uint32_t before[K];       /* skewed: words from there to word 0 of the range */
 };
 
 template <int K> DEVICE bool is_slot(const sources<K> &from, int k)
@@ -229,7 +235,7 @@ struct ll128 {
                 if (is_slot(from, k) && !(from.skewed >> k & 1))
                     missing |= used && p.flag() && v[k][0] != flag_of(t);
                 else if (is_slot(from, k) && data)
-                    missing |= !load_skewed(from.area + from.slot[k], from.before[k] + p.u, flag_of(t), &v[k][0]);
+                    missing |= !load_skewed(from.area + from.slot[k], words_before(t, t.s.c.locs[from.locs + k]) + p.u, flag_of(t), &v[k][0]);
             if (!warp_any(missing))
                 return true;
             if (warp_any(!w.on()))

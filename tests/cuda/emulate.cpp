@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -69,6 +70,7 @@ const struct {
     entry run;
 } kernels[] = {KERNELS_OF(ll) KERNELS_OF(ll128) KERNELS_OF(bulk)};
 
+enum { PATIENCE = 10 }; /* turns in which nobody can do anything, before this thread sleeps */
 const size_t stack_bytes = 256 << 10;
 
 /* Where so many threads wait for each other. */
@@ -243,10 +245,12 @@ HIDDEN void run_cta(cta *c)
 {
     start(c);
     ordered_before(c);
-    for (bool moved = true;; moved = false) {
-        if (turn(c, &moved) == 0)
-            break;
-        if (!moved)
+    uint32_t idle = 0;
+    for (bool moved = false; turn(c, &moved) > 0; moved = false) {
+        idle = moved ? 0 : idle + 1;
+        if (idle > PATIENCE)
+            usleep(20);
+        else if (idle > 0)
             sched_yield();
     }
     ordered_after(c);

@@ -41,6 +41,9 @@ int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other
 /* Stops all ranks after so long in gpus_run; 0: never. */
 void gpus_abort_after(gpus *g, uint64_t ns);
 
+const peali_cuda_layout *gpus_layout(const gpus *g);
+unsigned char *gpus_scratch(const gpus *g, int rank);
+
 /* What rank RANK's kernels reported. */
 const peali_cuda_report *gpus_report(const gpus *g, int rank);
 
