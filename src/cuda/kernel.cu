@@ -1,6 +1,6 @@
 /*
- * The kernels: one for each protocol, and for each of the common sums one of its own. A kernel interprets the program that it has as
- * its parameter; what is inside the loops over data, it compiles for the number of sources (cuda/call.h has the rest).
+ * The kernels: one for each protocol, and for each of the common sums one of its own. A kernel interprets the program that it has
+ * as its parameter; what is inside the loops over data, it compiles for the number of sources (cuda/call.h has the rest).
  */
 #include "cuda/protocol.cuh"
 #include "cuda/reduce.cuh"
@@ -161,9 +161,9 @@ DEVICE void tell_left(const slice &s, uint32_t epoch)
 }
 
 /*
- * Waits until the ranks that this slice stores to have left the slice before the last, whose area it takes. HEARD: they had begun the
- * last one when this rank left it, so they have. Who then begins a slice by whose end that is not known, says how far it is, and says
- * so again when it leaves the slice. The threads that store begin after the ones that wait (load_acquire, then meet).
+ * Waits until the ranks that this slice stores to have left the slice before the last, whose area it takes. HEARD: they had begun
+ * the last one when this rank left it, so they have. Who then begins a slice by whose end that is not known, says how far it is,
+ * and says so again when it leaves the slice. The threads that store begin after the ones that wait (load_acquire, then meet).
  */
 DEVICE bool get_credit(const slice &s, bool heard, bool ok)
 {
@@ -196,10 +196,10 @@ DEVICE bool average(const slice &s, bool ok)
 }
 
 /*
- * Flags come again after 2^31 slices of a lane. So of every 1024 of them, two clear some of the lines of the area that they have just
- * read, a KiB for each protocol, and all flags beside it: an area of n KiB is clear of what is older than 1024 (n + 1) slices, and n
- * is far below 2^21. Peers store there no sooner than this rank has left the slice, and so after it is clear (fence_all, meet, then
- * what says that it has left: `left`, or the first store of the next slice).
+ * Flags come again after 2^31 slices of a lane. So of every 1024 of them, two clear some of the lines of the area that they have
+ * just read, a KiB for each protocol, and all flags beside it: an area of n KiB is clear of what is older than 1024 (n + 1)
+ * slices, and n is far below 2^21. Peers store there no sooner than this rank has left the slice, and so after it is clear
+ * (fence_all, meet, then what says that it has left: `left`, or the first store of the next slice).
  */
 enum { CLEAN_EVERY = 1024, CLEAN_BYTES = 1024 };
 DEVICE void clean(const slice &s)
@@ -221,7 +221,10 @@ DEVICE void clean(const slice &s)
     meet(s.threads, false);
 }
 
-/* Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers old. */
+/*
+ * Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers
+ * old.
+ */
 enum { SAY_EVERY = 65536 };
 DEVICE void leave(const slice &s)
 {
@@ -245,8 +248,8 @@ template <class P, class A> DEVICE bool run_slice(const slice &s, bool heard, bo
 }
 
 /*
- * The call that each rank is in, compared beside the data and by other threads: thread RANK tells rank RANK of this one's, and waits for
- * its where this rank's end depends on it anyway. A rank that is ahead has left this call.
+ * The call that each rank is in, compared beside the data and by other threads: thread RANK tells rank RANK of this one's, and
+ * waits for its where this rank's end depends on it anyway. A rank that is ahead has left this call.
  */
 DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank)
 {

@@ -326,7 +326,8 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
     return PEAL_OK;
 }
 
-#define NAMES(proto) {"peal_" proto "_float", "peal_" proto "_fp16", "peal_" proto "_bf16", "peal_" proto "_double", "peal_" proto "_any"}
+#define NAMES(proto) \
+    {"peal_" proto "_float", "peal_" proto "_fp16", "peal_" proto "_bf16", "peal_" proto "_double", "peal_" proto "_any"}
 
 const char *peali_cuda_kernel(const peali_cuda_call *call)
 {

@@ -15,8 +15,8 @@ struct slice {
 };
 
 /*
- * Flags are 31 bits of the epoch and one that is always set, so that none is 0. They are compared for equality and never reset; clean()
- * sees to it that none lies in an area for so long that its number comes again.
+ * Flags are 31 bits of the epoch and one that is always set, so that none is 0. They are compared for equality and never reset;
+ * clean() sees to it that none lies in an area for so long that its number comes again.
  */
 DEVICE uint32_t flag_of(uint32_t epoch)
 {
@@ -132,7 +132,8 @@ DEVICE_SLOW uint64_t load_odd(const peali_cuda_call &c, const unsigned char *vec
     return value;
 }
 
-DEVICE_SLOW void store_odd(const peali_cuda_call &c, unsigned char *vector, uint64_t at, uint32_t packs, uint32_t word, uint64_t value)
+DEVICE_SLOW void store_odd(const peali_cuda_call &c, unsigned char *vector, uint64_t at, uint32_t packs, uint32_t word,
+                           uint64_t value)
 {
     uint32_t part = c.parts > 1 ? word / (2 * packs) : 0;
     at += (uint64_t)(word - part * 2 * packs) * 8;
@@ -277,7 +278,8 @@ struct wait {
     uint32_t epoch, op, looks;
     uint64_t since;
 
-    DEVICE_MEMBER wait(const peali_cuda_call &call, uint32_t in_epoch, uint32_t for_op) : c(call), epoch(in_epoch), op(for_op), looks(0), since(0)
+    DEVICE_MEMBER wait(const peali_cuda_call &call, uint32_t in_epoch, uint32_t for_op)
+        : c(call), epoch(in_epoch), op(for_op), looks(0), since(0)
     {
     }
     /* After a look in vain: false where there is no use in another. */

@@ -1,9 +1,9 @@
 /*
- * The threads of a CTA as fibers. Each has a stack of its own, and goes back to the loop in run_cta() wherever it waits; that goes round.
- * A thread of the process has its fibers to itself and keeps them.
+ * The threads of a CTA as fibers. Each has a stack of its own, and goes back to the loop in run_cta() wherever it waits; that
+ * goes round. A thread of the process has its fibers to itself and keeps them.
  *
- * Under TSan each fiber is a thread, so that a race between threads of a CTA is one there too: meet() and warp_any() order them, and
- * nothing else does.
+ * Under TSan each fiber is a thread, so that a race between threads of a CTA is one there too: meet() and warp_any() order them,
+ * and nothing else does.
  */
 #include "emulate.h"
 
@@ -271,6 +271,9 @@ struct owner {
     ~owner()
     {
         for (fiber *f : c.fibers) {
+#if defined(__SANITIZE_THREAD__)
+            __tsan_destroy_fiber(f->tsan);
+#endif
             munmap(f->stack, stack_bytes);
             free(f);
         }

@@ -73,8 +73,10 @@ static void fill(const gpus_call *c, int rank, size_t elements, unsigned char *t
     size_t size = peal_type_bytes(c->job.type);
     bool bytes = any_order(&c->job) || c->algo->in_rank_order || c->job.kind == PEAL_BROADCAST || c->job.kind == PEAL_ALLGATHER;
     for (size_t i = 0; i < elements * size && bytes; i++)
-        to[i] = (unsigned char)(mix((uint32_t)i + c->seed * 31 + (uint32_t)rank * 7919) >> 3) & (c->job.type == PEAL_BOOL ? 1 : 255);
-    peal_type part = c->job.type == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : c->job.type == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : c->job.type;
+        to[i] = (unsigned char)(mix((uint32_t)i + c->seed * 31 + (uint32_t)rank * 7919) >> 3) &
+                (c->job.type == PEAL_BOOL ? 1 : 255);
+    peal_type part = c->job.type;
+    part = part == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : part == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : part;
     for (size_t i = 0; i < elements * size / peal_type_bytes(part) && !bytes; i++)
         put_number(part, to + i * peal_type_bytes(part), 1 + mix((uint32_t)i + c->seed + (uint32_t)rank * 131) % 2);
 }
@@ -164,10 +166,10 @@ static int compare(const member *m, const gpus_call *c, const buffers *b, int nu
     if (c->job.kind != PEAL_REDUCE_SCATTER || !c->in_place) /* else it is within IN */
         wrong |= guards_broken(b->out_room, b->out, b->out_bytes) > 0;
     if (wrong)
-        fprintf(stderr, "call %d: %s %s, %d ranks, protocol %d, %zu of %s, op %s, %u ctas, shifts %u %u, in place %d: rank %d has 0x%02x "
-                "at byte %zu and not 0x%02x\n", number, peal_kind_name(c->job.kind), c->algo->name, m->g->n, c->job.proto, c->job.count,
-                peal_type_name(c->job.type), peal_op_name(c->job.op), c->job.ctas, c->in_shift, c->out_shift, c->in_place, m->rank,
-                bad < b->out_bytes ? b->out[bad] : 0, bad, bad < b->out_bytes ? want[bad] : 0);
+        fprintf(stderr, "call %d: %s %s, %d ranks, protocol %d, %zu of %s, op %s, %u ctas, shifts %u %u, in place %d: rank %d has "
+                "0x%02x at byte %zu and not 0x%02x\n", number, peal_kind_name(c->job.kind), c->algo->name, m->g->n, c->job.proto,
+                c->job.count, peal_type_name(c->job.type), peal_op_name(c->job.op), c->job.ctas, c->in_shift, c->out_shift, c->in_place,
+                m->rank, bad < b->out_bytes ? b->out[bad] : 0, bad, bad < b->out_bytes ? want[bad] : 0);
     free(want);
     return wrong;
 }
@@ -287,8 +289,8 @@ int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other
     int wrong = 0;
     for (int r = 0; r < g->n; r++) {
         bool differs = other && r == stranger;
-        members[r] = (member){.g = g, .rank = r, .ncalls = ncalls, .calls = differs ? other : calls, .random = (uint64_t)r + calls[0].seed,
-                              .programs = differs ? others : programs};
+        members[r] = (member){.g = g, .rank = r, .ncalls = ncalls, .calls = differs ? other : calls,
+                              .random = (uint64_t)r + calls[0].seed, .programs = differs ? others : programs};
         start(&members[r]);
     }
     if (g->abort_after_ns) {
