@@ -2,9 +2,10 @@
  * What one launch runs: the program of one rank, made concrete for a count and laid out for the kernel, which gets it as its
  * parameter. Read by C and by CUDA, so plain structs of fixed layout.
  *
- * A CTA runs whole slices, one after the other: CTA c of C runs slices c, c + C, c + 2C, ... Nothing passes between CTAs. What peers
- * store for CTA c lies in lane c of a rank's scratch, which has two areas; the slices of a lane are numbered on through all calls
- * (its epoch, kept on the device), and number e uses area e mod 2. This is "Epochs and credits" of LOWERING with W = 1 a lane.
+ * A CTA runs whole slices, one after the other: CTA c of C runs slices c, c + C, c + 2C, ... Nothing passes between CTAs. What
+ * peers store for CTA c lies in lane c of a rank's scratch, which has two areas; the slices of a lane are numbered on through all
+ * calls (its epoch, kept on the device), and number e uses area e mod 2. This is "Epochs and credits" of LOWERING with W = 1 a
+ * lane.
  *
  * The vector is PARTS parts of part_bytes: one, or (allgather, reduce_scatter) one for each rank. A part has P packs of 16 bytes,
  * the last one not full, which are dealt to K slices, and those of a slice to the m blocks of a part; wherever something does not
@@ -25,6 +26,7 @@ enum {
     PEALI_CUDA_PACK = 16,
     PEALI_CUDA_LINE = 128,       /* of LL128 */
     PEALI_CUDA_LINE_WORDS = 15,  /* of 8 bytes of data in it */
+    PEALI_CUDA_BLOCK = 512,      /* threads, at most: so that each can have 128 registers */
     PEALI_CUDA_BOARD = 32,       /* the last threads of a block: a warp that compares calls in CTA 0, and has no other work */
 };
 
@@ -51,7 +53,7 @@ enum { PEALI_CUDA_FROM_SLOTS = 1, PEALI_CUDA_TO_SLOTS = 2, PEALI_CUDA_MANY_OWN =
 /* Reduce nsrc sources in order, store to ndst destinations. No destination: the sources must have arrived. */
 typedef struct peali_cuda_op {
     uint8_t nsrc, ndst;
-    uint8_t sync;   /* after all threads of the CTA have done what stands before: other threads wrote or read what this one touches */
+    uint8_t sync;   /* after all threads of the CTA have done what stands before: others have touched what this one does */
     uint8_t slots;  /* PEALI_CUDA_FROM_SLOTS and so on */
     uint16_t locs;  /* sources, then destinations */
     uint16_t pad;
@@ -66,7 +68,7 @@ typedef struct peali_cuda_layout {
     uint64_t left;  /* [lane][rank] uint32_t: the last epoch that this rank has left */
     uint64_t flags; /* [lane][area][PEALI_CUDA_SLOTS] uint32_t */
     uint64_t tmp, tmp_bytes; /* [lane] of tmp_bytes: the program's own scratch buffers, which no peer touches */
-    uint64_t areas[PEALI_CUDA_PROTOS];      /* [lane][area] of area_bytes each: memories of their own, so no data looks like a flag */
+    uint64_t areas[PEALI_CUDA_PROTOS];      /* [lane][area] of area_bytes each: apart, so no data looks like a flag */
     uint64_t area_bytes[PEALI_CUDA_PROTOS]; /* whole KiB */
     uint64_t bytes;
 } peali_cuda_layout;

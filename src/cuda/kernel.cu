@@ -1,6 +1,6 @@
 /*
- * The kernels: one for each protocol, and for each of the common sums one of its own. A kernel interprets the program that it has as
- * its parameter; what is inside the loops over data, it compiles for the number of sources (cuda/call.h has the rest).
+ * The kernels: one for each protocol, and for each of the common sums one of its own. A kernel interprets the program that it has
+ * as its parameter; what is inside the loops over data, it compiles for the number of sources (cuda/call.h has the rest).
  */
 #include "cuda/protocol.cuh"
 #include "cuda/reduce.cuh"
@@ -10,7 +10,8 @@ template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int 
 {
     const slice &s = t.s;
     const peali_cuda_loc &loc = s.c.locs[t.op.locs + k];
-    uint32_t before = loc.where >= PEALI_CUDA_TMP ? t.r.first - 2 * position(s, loc.base) : 0;
+    from.locs = t.op.locs + k - i;
+    uint32_t before = loc.where >= PEALI_CUDA_TMP ? words_before(t, loc) : 0;
     if (loc.where < PEALI_CUDA_SLOT) {
         from.own = i;
         from.scratch = loc.where == PEALI_CUDA_TMP;
@@ -19,17 +20,15 @@ template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int 
     }
     from.slots |= 1U << i;
     from.slot[i] = loc.at * PEALI_CUDA_PACK;
-    if (P::skewed(before)) {
+    if (P::skewed(before))
         from.skewed |= 1U << i;
-        from.before[i] = before;
-    } else {
+    else
         from.slot[i] += P::offset(before);
-    }
 }
 
 template <class P, int K> DEVICE sources<K> no_sources(const task &t)
 {
-    sources<K> from = {0, 0, K, false, 0, t.s.c.scratch[t.s.c.me] + t.s.area, {0}, {0}};
+    sources<K> from = {t.op.locs, 0, 0, K, false, 0, t.s.c.scratch[t.s.c.me] + t.s.area, {0}};
     return from;
 }
 
@@ -38,7 +37,7 @@ template <int N> DEVICE void keep(const task &t, const peali_cuda_loc &loc, uint
 {
     const slice &s = t.s;
     if (loc.where == PEALI_CUDA_TMP)
-        store_plain<N>(scratch_at(s, loc) + 8 * (uint64_t)(t.r.first - 2 * position(s, loc.base) + u), v);
+        store_plain<N>(scratch_at(s, loc) + 8 * (uint64_t)(words_before(t, loc) + u), v);
     else
         store_memory<N>(s, t.r, loc.where == PEALI_CUDA_IN ? in_of(s.c) : out_of(s.c), u, v);
 }
@@ -142,8 +141,6 @@ template <class P, class A> DEVICE bool operate(const slice &s, uint32_t number,
         ok = copy<P>(t);
     else if (ok && (op.nsrc > 8 || (op.slots & PEALI_CUDA_MANY_OWN)))
         ok = reduce_each<P, A>(t);
-    else if (ok && op.nsrc == 2)
-        ok = reduce<P, A, 2>(t);
     else if (ok && op.nsrc <= 4)
         ok = reduce<P, A, 4>(t);
     else if (ok)
@@ -164,9 +161,9 @@ DEVICE void tell_left(const slice &s, uint32_t epoch)
 }
 
 /*
- * Waits until the ranks that this slice stores to have left the slice before the last, whose area it takes. HEARD: they had begun the
- * last one when this rank left it, so they have. Who then begins a slice by whose end that is not known, says how far it is, and says
- * so again when it leaves the slice. The threads that store begin after the ones that wait (load_acquire, then meet).
+ * Waits until the ranks that this slice stores to have left the slice before the last, whose area it takes. HEARD: they had begun
+ * the last one when this rank left it, so they have. Who then begins a slice by whose end that is not known, says how far it is,
+ * and says so again when it leaves the slice. The threads that store begin after the ones that wait (load_acquire, then meet).
  */
 DEVICE bool get_credit(const slice &s, bool heard, bool ok)
 {
@@ -199,10 +196,10 @@ DEVICE bool average(const slice &s, bool ok)
 }
 
 /*
- * Flags come again after 2^31 slices of a lane. So of every 1024 of them, two clear some of the lines of the area that they have just
- * read, a KiB for each protocol, and all flags beside it: an area of n KiB is clear of what is older than 1024 (n + 1) slices, and n
- * is far below 2^21. Peers store there no sooner than this rank has left the slice, and so after it is clear (fence_all, meet, then
- * what says that it has left: `left`, or the first store of the next slice).
+ * Flags come again after 2^31 slices of a lane. So of every 1024 of them, two clear some of the lines of the area that they have
+ * just read, a KiB for each protocol, and all flags beside it: an area of n KiB is clear of what is older than 1024 (n + 1)
+ * slices, and n is far below 2^21. Peers store there no sooner than this rank has left the slice, and so after it is clear
+ * (fence_all, meet, then what says that it has left: `left`, or the first store of the next slice).
  */
 enum { CLEAN_EVERY = 1024, CLEAN_BYTES = 1024 };
 DEVICE void clean(const slice &s)
@@ -224,7 +221,10 @@ DEVICE void clean(const slice &s)
     meet(s.threads, false);
 }
 
-/* Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers old. */
+/*
+ * Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers
+ * old.
+ */
 enum { SAY_EVERY = 65536 };
 DEVICE void leave(const slice &s)
 {
@@ -248,8 +248,8 @@ template <class P, class A> DEVICE bool run_slice(const slice &s, bool heard, bo
 }
 
 /*
- * The call that each rank is in, compared beside the data and by other threads: thread RANK tells rank RANK of this one's, and waits for
- * its where this rank's end depends on it anyway. A rank that is ahead has left this call.
+ * The call that each rank is in, compared beside the data and by other threads: thread RANK tells rank RANK of this one's, and
+ * waits for its where this rank's end depends on it anyway. A rank that is ahead has left this call.
  */
 DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank)
 {
@@ -267,7 +267,7 @@ DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank)
         uint64_t its = load_word(board_of(c, call) + rank);
         int32_t age = ahead((uint32_t)(its >> 32), call);
         if (age == 0 && its != mine)
-            report(c, PEALI_CUDA_DIFFERS, call, PEALI_CUDA_OPS + 1);
+            report(c, PEALI_CUDA_DIFFERS, call, PEALI_CUDA_OPS + 1, mine);
         go_on = age < 0 && (c.hears >> rank & 1) && w.on();
     }
 }
@@ -296,7 +296,7 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
 }
 
 #define KERNEL(proto, name, arithmetic) \
-    extern "C" __global__ void __launch_bounds__(512 + PEALI_CUDA_BOARD) peal_##proto##_##name(PARAMETER c) \
+    extern "C" __global__ void __launch_bounds__(PEALI_CUDA_BLOCK, 1) peal_##proto##_##name(PARAMETER c) \
     { \
         launch<proto, arithmetic>(c); \
     }

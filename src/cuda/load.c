@@ -11,7 +11,6 @@ enum {
     LANES = 32,         /* enough CTAs to fill NVLink */
     LEAST_AREA = 4096,  /* of a lane and protocol */
     USUAL_AREA = 8192,  /* one-line areas are not made smaller for the sake of more lanes */
-    BLOCK = 512,        /* threads */
 };
 
 typedef struct loader {
@@ -327,7 +326,8 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
     return PEAL_OK;
 }
 
-#define NAMES(proto) {"peal_" proto "_float", "peal_" proto "_fp16", "peal_" proto "_bf16", "peal_" proto "_double", "peal_" proto "_any"}
+#define NAMES(proto) \
+    {"peal_" proto "_float", "peal_" proto "_fp16", "peal_" proto "_bf16", "peal_" proto "_double", "peal_" proto "_any"}
 
 const char *peali_cuda_kernel(const peali_cuda_call *call)
 {
@@ -337,11 +337,12 @@ const char *peali_cuda_kernel(const peali_cuda_call *call)
     return names[call->proto][what];
 }
 
-/* One thread for each unit of a slice, up to a block of 512. */
+/* One thread for each unit of a slice, up to a full block. */
 uint32_t peali_cuda_threads(const peali_cuda_call *call)
 {
     uint64_t packs = (uint64_t)call->parts * (call->slice_packs + (call->long_slices > 0));
     uint64_t units = call->proto == PEALI_CUDA_BULK ? packs : 2 * packs;
+    uint64_t most = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD;
     uint64_t threads = up(units + units / PEALI_CUDA_LINE_WORDS + 1, PEALI_CUDA_BOARD);
-    return (uint32_t)(threads < BLOCK ? threads : BLOCK) + PEALI_CUDA_BOARD;
+    return (uint32_t)(threads < most ? threads : most) + PEALI_CUDA_BOARD;
 }

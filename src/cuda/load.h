@@ -28,8 +28,8 @@ peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks);
  *          what the kernels do not (long double, products of complex numbers). Nothing is logged. The same on all ranks, if they
  *          give the same job and layout.
  */
-PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job, const peali_cuda_layout *layout,
-                                            peali_cuda_call *call, uint32_t *ctas);
+PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job,
+                                            const peali_cuda_layout *layout, peali_cuda_call *call, uint32_t *ctas);
 
 /* The kernel that runs CALL, by name, and the threads of its blocks: PEALI_CUDA_BOARD of them for the board. */
 const char *peali_cuda_kernel(const peali_cuda_call *call);

@@ -1,6 +1,6 @@
 /*
- * How the kernels touch memory that others touch, and meet the threads of their block. In PTX's words all of this is of system scope;
- * a test has its own versions, which run on a CPU.
+ * How the kernels touch memory that others touch, and meet the threads of their block. In PTX's words all of this is of system
+ * scope; a test has its own versions, which run on a CPU.
  */
 #ifndef PEALI_CUDA_MEMORY_CUH
 #define PEALI_CUDA_MEMORY_CUH
@@ -60,7 +60,8 @@ DEVICE uint32_t ctas_here()
 DEVICE quad load_line(const unsigned char *at)
 {
     quad q;
-    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x), "=r"(q.y), "=r"(q.z), "=r"(q.w) : "l"(at) : "memory");
+    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x), "=r"(q.y), "=r"(q.z), "=r"(q.w)
+                 : "l"(at) : "memory");
     return q;
 }
 
@@ -69,7 +70,10 @@ DEVICE void store_line(unsigned char *at, quad q)
     asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(q.x), "r"(q.y), "r"(q.z), "r"(q.w) : "memory");
 }
 
-/* Of a whole warp at once: what 16 threads in a row load or store as one line of 128 bytes is one access. USED: of 16 threads alike. */
+/*
+ * Of a whole warp at once: what 16 threads in a row load or store as one line of 128 bytes is one access. USED: of 16 threads
+ * alike.
+ */
 DEVICE uint64_t load_warp(const unsigned char *at, bool used)
 {
     uint64_t word = 0;
@@ -86,7 +90,10 @@ DEVICE void store_warp(unsigned char *at, uint64_t word, bool used)
         asm volatile("st.volatile.global.u64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
 }
 
-/* Data of bulk: ordered by flags. Landing slots are read once, and the first level of cache would only keep what is stale by then. */
+/*
+ * Data of bulk: ordered by flags. Landing slots are read once, and the first level of cache would only keep what is stale by
+ * then.
+ */
 DEVICE quad load_pack(const unsigned char *at)
 {
     quad q;
@@ -153,7 +160,8 @@ DEVICE bool take_first(uint32_t *at)
 DEVICE bool meet(uint32_t threads, bool some)
 {
     uint32_t any;
-    asm volatile("{\n.reg .pred in, out;\nsetp.ne.u32 in, %1, 0;\nbarrier.cta.red.or.pred out, 1, %2, in;\nselp.u32 %0, 1, 0, out;\n}"
+    asm volatile("{\n.reg .pred in, out;\nsetp.ne.u32 in, %1, 0;\n"
+                 "barrier.cta.red.or.pred out, 1, %2, in;\nselp.u32 %0, 1, 0, out;\n}"
                  : "=r"(any) : "r"((uint32_t)some), "r"(threads) : "memory");
     return any;
 }

@@ -23,8 +23,15 @@ struct task {
     range r;
 };
 
+/* From the start of LOC, a slot or scratch, to word 0 of the range. */
+DEVICE uint32_t words_before(const task &t, const peali_cuda_loc &loc)
+{
+    return t.r.first - 2 * position(t.s, loc.base);
+}
+
 /* Sources of an operation, K at most: one of them, at most, in this rank's own memory, the others in slots. */
 template <int K> struct sources {
+    uint32_t locs;            /* of source 0, in the call */
     uint32_t slots;           /* bits */
     uint32_t skewed;          /* bits, LL128: the range begins within a line */
     int own;                  /* K: none */
@@ -32,7 +39,6 @@ template <int K> struct sources {
     const unsigned char *at;  /* scratch: word 0 of its range; else the vector */
     const unsigned char *area;
     uint32_t slot[K];         /* bytes from there to word 0 of the range, or (skewed) of the slot */
-    uint32_t before[K];       /* skewed: words from there to word 0 of the range */
 };
 
 template <int K> DEVICE bool is_slot(const sources<K> &from, int k)
@@ -58,8 +64,8 @@ DEVICE bool begin_lines(const task &t, bool ok)
 }
 
 /*
- * Lines of 16 bytes: two halves of data and flag, each of which arrives whole, so that a flag of this epoch says that the data beside
- * it is of this epoch too (store_line in put pairs with load_line in gather). No order is needed between halves or lines.
+ * Lines of 16 bytes: two halves of data and flag, each of which arrives whole, so that a flag of this epoch says that the data
+ * beside it is of this epoch too (store_line in put pairs with load_line in gather). No order is needed between halves or lines.
  */
 struct ll {
     enum { WORDS = 1 };
@@ -98,7 +104,8 @@ struct ll {
         return begin_lines(t, ok);
     }
 
-    template <int K> static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    template <int K>
+    static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
     {
         const uint32_t flag = t.s.flag;
         wait w(t.s.c, t.s.epoch, t.number);
@@ -138,11 +145,11 @@ struct ll {
 };
 
 /*
- * Lines of 128 bytes: 16 threads of a warp load or store one in a single instruction, which moves it whole, so that the flag in its
- * last word, if it is of this epoch, says that all words which came with it are (store_warp in put pairs with load_warp in gather).
- * All threads of a warp stay together. A source that does not begin with a line, because a part of its slot is read, has other lines
- * than the threads have: then each waits for the flag of its word's line (load_word_acquire), which is there no sooner than the word
- * is, and only then loads it.
+ * Lines of 128 bytes: 16 threads of a warp load or store one in a single instruction, which moves it whole, so that the flag in
+ * its last word, if it is of this epoch, says that all words which came with it are (store_warp in put pairs with load_warp in
+ * gather). All threads of a warp stay together. A source that does not begin with a line, because a part of its slot is read, has
+ * other lines than the threads have: then each waits for the flag of its word's line (load_word_acquire), which is there no
+ * sooner than the word is, and only then loads it.
  */
 struct ll128 {
     enum { WORDS = 1, THREADS = 16 };
@@ -212,7 +219,8 @@ struct ll128 {
         return true;
     }
 
-    template <int K> static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    template <int K>
+    static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
     {
         const bool data = p.data(t), used = p.used(t);
         wait w(t.s.c, t.s.epoch, t.number);
@@ -229,7 +237,8 @@ struct ll128 {
                 if (is_slot(from, k) && !(from.skewed >> k & 1))
                     missing |= used && p.flag() && v[k][0] != flag_of(t);
                 else if (is_slot(from, k) && data)
-                    missing |= !load_skewed(from.area + from.slot[k], from.before[k] + p.u, flag_of(t), &v[k][0]);
+                    missing |= !load_skewed(from.area + from.slot[k], words_before(t, t.s.c.locs[from.locs + k]) + p.u,
+                                            flag_of(t), &v[k][0]);
             if (!warp_any(missing))
                 return true;
             if (warp_any(!w.on()))
@@ -249,8 +258,9 @@ struct ll128 {
 };
 
 /*
- * Data without flags, and one flag a slot. A thread for each source waits for its flag (load_acquire, which pairs with store_release in
- * end at the sender), then all threads meet: so what any thread of the sender stored before those met is loaded by any thread here.
+ * Data without flags, and one flag a slot. A thread for each source waits for its flag (load_acquire, which pairs with
+ * store_release in end at the sender), then all threads meet: so what any thread of the sender stored before those met is loaded
+ * by any thread here.
  */
 struct bulk {
     enum { WORDS = 2 };
@@ -305,7 +315,8 @@ struct bulk {
         return !meet(t.s.threads, !ok);
     }
 
-    template <int K> static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    template <int K>
+    static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
     {
         load_own<WORDS>(t, from, p.u, own);
         UNROLL

@@ -1,7 +1,7 @@
 /*
- * The arithmetic of the kernels, on 8 bytes of elements at a time, as they lie in memory. A class of arithmetic has a state of the sum
- * so far, in which 16-bit numbers are float, so that they are rounded once for each result; it gives the same bits as the CPU does
- * (exec/reduce.h).
+ * The arithmetic of the kernels, on 8 bytes of elements at a time, as they lie in memory. A class of arithmetic has a state of
+ * the sum so far, in which 16-bit numbers are float, so that they are rounded once for each result; it gives the same bits as the
+ * CPU does (exec/reduce.h).
  */
 #ifndef PEALI_CUDA_REDUCE_CUH
 #define PEALI_CUDA_REDUCE_CUH

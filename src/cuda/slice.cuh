@@ -15,8 +15,8 @@ struct slice {
 };
 
 /*
- * Flags are 31 bits of the epoch and one that is always set, so that none is 0. They are compared for equality and never reset; clean()
- * sees to it that none lies in an area for so long that its number comes again.
+ * Flags are 31 bits of the epoch and one that is always set, so that none is 0. They are compared for equality and never reset;
+ * clean() sees to it that none lies in an area for so long that its number comes again.
  */
 DEVICE uint32_t flag_of(uint32_t epoch)
 {
@@ -132,7 +132,8 @@ DEVICE_SLOW uint64_t load_odd(const peali_cuda_call &c, const unsigned char *vec
     return value;
 }
 
-DEVICE_SLOW void store_odd(const peali_cuda_call &c, unsigned char *vector, uint64_t at, uint32_t packs, uint32_t word, uint64_t value)
+DEVICE_SLOW void store_odd(const peali_cuda_call &c, unsigned char *vector, uint64_t at, uint32_t packs, uint32_t word,
+                           uint64_t value)
 {
     uint32_t part = c.parts > 1 ? word / (2 * packs) : 0;
     at += (uint64_t)(word - part * 2 * packs) * 8;
@@ -220,18 +221,24 @@ DEVICE uint32_t first_slot(const peali_cuda_call &c, uint32_t op)
     return PEALI_CUDA_SLOTS;
 }
 
+/* The newest that this rank has put on the board. */
+DEVICE uint64_t own_call(const peali_cuda_call &c)
+{
+    uint64_t even = load_word(board_of(c, 0) + c.me), odd = load_word(board_of(c, 1) + c.me);
+    return ahead((uint32_t)(odd >> 32), (uint32_t)(even >> 32)) > 0 ? odd : even;
+}
+
 /*
  * The first thread of a launch that gives up says why, and makes the others of this launch and of all later ones leave: they look
  * at DEAD, on the device, for a look at the host's memory takes a microsecond. The report's fields are there before its kind is
- * (store_release; the host acquires). The call on the board is the newest that this rank has put there.
+ * (store_release; the host acquires). OWN is what this rank calls, as on the board.
  */
-DEVICE_SLOW void report(const peali_cuda_call &c, uint32_t kind, uint32_t epoch, uint32_t op)
+DEVICE_SLOW void report(const peali_cuda_call &c, uint32_t kind, uint32_t epoch, uint32_t op, uint64_t own)
 {
     if (!take_first(&c.lane[0].dead))
         return;
-    uint64_t own[2] = {load_word(board_of(c, 0) + c.me), load_word(board_of(c, 1) + c.me)};
     peali_cuda_report r = {};
-    blame(c, own[ahead((uint32_t)(own[1] >> 32), (uint32_t)(own[0] >> 32)) > 0], &r);
+    blame(c, own, &r);
     if (kind == PEALI_CUDA_LATE && r.its)
         kind = PEALI_CUDA_DIFFERS;
     store_relaxed(&c.report->rank, r.rank);
@@ -255,13 +262,13 @@ DEVICE_SLOW uint64_t wait_on(const peali_cuda_call &c, uint32_t epoch, uint32_t 
     if (load_relaxed(&c.lane[cta_here()].dead))
         return 0;
     if (c.abort && load_relaxed(c.abort)) {
-        report(c, PEALI_CUDA_ABORTED, epoch, op);
+        report(c, PEALI_CUDA_ABORTED, epoch, op, own_call(c));
         return 0;
     }
     uint64_t now = now_ns();
     if (!since || !c.deadline_ns || now - since <= c.deadline_ns)
         return since ? since : now;
-    report(c, PEALI_CUDA_LATE, epoch, op);
+    report(c, PEALI_CUDA_LATE, epoch, op, own_call(c));
     return 0;
 }
 
@@ -271,7 +278,8 @@ struct wait {
     uint32_t epoch, op, looks;
     uint64_t since;
 
-    DEVICE_MEMBER wait(const peali_cuda_call &call, uint32_t in_epoch, uint32_t for_op) : c(call), epoch(in_epoch), op(for_op), looks(0), since(0)
+    DEVICE_MEMBER wait(const peali_cuda_call &call, uint32_t in_epoch, uint32_t for_op)
+        : c(call), epoch(in_epoch), op(for_op), looks(0), since(0)
     {
     }
     /* After a look in vain: false where there is no use in another. */

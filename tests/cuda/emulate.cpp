@@ -1,9 +1,9 @@
 /*
- * The threads of a CTA as fibers. Each has a stack of its own, and goes back to the loop in run_cta() wherever it waits; that goes round.
- * A thread of the process has its fibers to itself and keeps them.
+ * The threads of a CTA as fibers. Each has a stack of its own, and goes back to the loop in run_cta() wherever it waits; that
+ * goes round. A thread of the process has its fibers to itself and keeps them.
  *
- * Under TSan each fiber is a thread, so that a race between threads of a CTA is one there too: meet() and warp_any() order them, and
- * nothing else does.
+ * Under TSan each fiber is a thread, so that a race between threads of a CTA is one there too: meet() and warp_any() order them,
+ * and nothing else does.
  */
 #include "emulate.h"
 
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -69,6 +70,7 @@ const struct {
     entry run;
 } kernels[] = {KERNELS_OF(ll) KERNELS_OF(ll128) KERNELS_OF(bulk)};
 
+enum { PATIENCE = 10 }; /* turns in which nobody can do anything, before this thread sleeps */
 const size_t stack_bytes = 256 << 10;
 
 /* Where so many threads wait for each other. */
@@ -243,10 +245,12 @@ HIDDEN void run_cta(cta *c)
 {
     start(c);
     ordered_before(c);
-    for (bool moved = true;; moved = false) {
-        if (turn(c, &moved) == 0)
-            break;
-        if (!moved)
+    uint32_t idle = 0;
+    for (bool moved = false; turn(c, &moved) > 0; moved = false) {
+        idle = moved ? 0 : idle + 1;
+        if (idle > PATIENCE)
+            usleep(20);
+        else if (idle > 0)
             sched_yield();
     }
     ordered_after(c);
@@ -267,6 +271,9 @@ struct owner {
     ~owner()
     {
         for (fiber *f : c.fibers) {
+#if defined(__SANITIZE_THREAD__)
+            __tsan_destroy_fiber(f->tsan);
+#endif
             munmap(f->stack, stack_bytes);
             free(f);
         }

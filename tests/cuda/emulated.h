@@ -1,7 +1,7 @@
 /*
- * CUDA as the kernels see it (cuda/memory.cuh), on a CPU: the threads of a CTA are fibers of the thread that launches it, which run until
- * they wait for each other or pause. What a GPU promises is done here and nothing more: of a line of 16 bytes each half arrives whole,
- * in either order; a line of 128 bytes arrives whole where a warp stores it together.
+ * CUDA as the kernels see it (cuda/memory.cuh), on a CPU: the threads of a CTA are fibers of the thread that launches it, which
+ * run until they wait for each other or pause. What a GPU promises is done here and nothing more: of a line of 16 bytes each half
+ * arrives whole, in either order; a line of 128 bytes arrives whole where a warp stores it together.
  */
 #ifndef EMULATED_H
 #define EMULATED_H
@@ -42,10 +42,14 @@ DEVICE uint16_t fp16_of_float(float x)
     return h;
 }
 
+/*
+ * Relaxed on a GPU. But a store there does not come before loads that its block had ended before it met, so that lines that are
+ * reused are reused in order (kernel.cu, get_credit); in C++ this takes release and acquire.
+ */
 DEVICE quad load_line(const unsigned char *at)
 {
     const uint64_t *half = (const uint64_t *)at;
-    uint64_t second = __atomic_load_n(half + 1, __ATOMIC_RELAXED), first = __atomic_load_n(half, __ATOMIC_RELAXED);
+    uint64_t second = __atomic_load_n(half + 1, __ATOMIC_ACQUIRE), first = __atomic_load_n(half, __ATOMIC_ACQUIRE);
     quad q = {(uint32_t)first, (uint32_t)(first >> 32), (uint32_t)second, (uint32_t)(second >> 32)};
     return q;
 }
@@ -54,8 +58,8 @@ DEVICE void store_line(unsigned char *at, quad q)
 {
     uint64_t *half = (uint64_t *)at, words[2] = {q.x | (uint64_t)q.y << 32, q.z | (uint64_t)q.w << 32};
     int first = thread_here() % 2;
-    __atomic_store_n(half + first, words[first], __ATOMIC_RELAXED);
-    __atomic_store_n(half + !first, words[!first], __ATOMIC_RELAXED);
+    __atomic_store_n(half + first, words[first], __ATOMIC_RELEASE);
+    __atomic_store_n(half + !first, words[!first], __ATOMIC_RELEASE);
 }
 
 /* Plain, so that TSan sees whether flags order it. */

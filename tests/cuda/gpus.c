@@ -1,7 +1,6 @@
 /* The ranks of a team as threads; see gpus.h. */
 #include "gpus.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@ typedef struct member {
     gpus *g;
     int rank, ncalls, wrong, left_out;
     const gpus_call *calls;
+    peali_program *(*programs)[GPUS_MOST]; /* of each call */
     uint64_t random;
     pthread_t thread;
 } member;
@@ -73,8 +73,10 @@ static void fill(const gpus_call *c, int rank, size_t elements, unsigned char *t
     size_t size = peal_type_bytes(c->job.type);
     bool bytes = any_order(&c->job) || c->algo->in_rank_order || c->job.kind == PEAL_BROADCAST || c->job.kind == PEAL_ALLGATHER;
     for (size_t i = 0; i < elements * size && bytes; i++)
-        to[i] = (unsigned char)(mix((uint32_t)i + c->seed * 31 + (uint32_t)rank * 7919) >> 3) & (c->job.type == PEAL_BOOL ? 1 : 255);
-    peal_type part = c->job.type == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : c->job.type == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : c->job.type;
+        to[i] = (unsigned char)(mix((uint32_t)i + c->seed * 31 + (uint32_t)rank * 7919) >> 3) &
+                (c->job.type == PEAL_BOOL ? 1 : 255);
+    peal_type part = c->job.type;
+    part = part == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : part == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : part;
     for (size_t i = 0; i < elements * size / peal_type_bytes(part) && !bytes; i++)
         put_number(part, to + i * peal_type_bytes(part), 1 + mix((uint32_t)i + c->seed + (uint32_t)rank * 131) % 2);
 }
@@ -161,35 +163,37 @@ static int compare(const member *m, const gpus_call *c, const buffers *b, int nu
     while (bad < b->out_bytes && want[bad] == b->out[bad])
         bad++;
     int wrong = bad < b->out_bytes;
-    if (b->out == b->in || c->job.kind != PEAL_REDUCE_SCATTER || !c->in_place)
+    if (c->job.kind != PEAL_REDUCE_SCATTER || !c->in_place) /* else it is within IN */
         wrong |= guards_broken(b->out_room, b->out, b->out_bytes) > 0;
     if (wrong)
-        fprintf(stderr, "call %d: %s %s, %d ranks, protocol %d, %zu of %s, op %s, %u ctas, shifts %u %u, in place %d: rank %d has 0x%02x "
-                "at byte %zu and not 0x%02x\n", number, peal_kind_name(c->job.kind), c->algo->name, m->g->n, c->job.proto, c->job.count,
-                peal_type_name(c->job.type), peal_op_name(c->job.op), c->job.ctas, c->in_shift, c->out_shift, c->in_place, m->rank,
-                bad < b->out_bytes ? b->out[bad] : 0, bad, bad < b->out_bytes ? want[bad] : 0);
+        fprintf(stderr, "call %d: %s %s, %d ranks, protocol %d, %zu of %s, op %s, %u ctas, shifts %u %u, in place %d: rank %d has "
+                "0x%02x at byte %zu and not 0x%02x\n", number, peal_kind_name(c->job.kind), c->algo->name, m->g->n, c->job.proto,
+                c->job.count, peal_type_name(c->job.type), peal_op_name(c->job.op), c->job.ctas, c->in_shift, c->out_shift, c->in_place,
+                m->rank, bad < b->out_bytes ? b->out[bad] : 0, bad, bad < b->out_bytes ? want[bad] : 0);
     free(want);
     return wrong;
 }
 
-/* The program of each rank; all of them say whether a launch can take it. */
-static bool load(const member *m, const gpus_call *c, peali_cuda_call *call, uint32_t *ctas)
+/* The programs of all ranks. */
+static void lower(const gpus *g, const gpus_call *c, peali_program **programs)
 {
     int32_t ranks[GPUS_MOST];
-    peali_program *programs[GPUS_MOST];
-    peal_problem problem = {.kind = c->job.kind, .op = c->job.op, .nranks = m->g->n, .root = c->job.root, .nnodes = 1};
-    peali_reach reach = {m->g->n, ranks, PEALI_PUSH};
-    bool all = true;
-    for (int r = 0; r < m->g->n; r++)
+    peal_problem problem = {.kind = c->job.kind, .op = c->job.op, .nranks = g->n, .root = c->job.root, .nnodes = 1};
+    peali_reach reach = {g->n, ranks, PEALI_PUSH};
+    for (int r = 0; r < g->n; r++)
         ranks[r] = r;
     if (peali_lower_all(c->algo, &problem, &reach, programs) != PEAL_OK)
         abort();
+}
+
+/* False where one rank's program, and so that of none, fits a launch. */
+static bool load(const member *m, const gpus_call *c, peali_program **programs, peali_cuda_call *call, uint32_t *ctas)
+{
+    bool all = true;
     for (int r = 0; r < m->g->n; r++)
         all &= peali_cuda_load(programs[r], &c->job, &m->g->layout, call, ctas) == PEAL_OK;
     if (all && peali_cuda_load(programs[m->rank], &c->job, &m->g->layout, call, ctas) != PEAL_OK)
         abort();
-    for (int r = 0; r < m->g->n; r++)
-        peali_program_free(&programs[r]);
     return all;
 }
 
@@ -224,12 +228,13 @@ static void nap(uint64_t ns)
     nanosleep(&(struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)}, NULL);
 }
 
-static void make_call(member *m, const gpus_call *c, int number)
+static void make_call(member *m, int number)
 {
+    const gpus_call *c = &m->calls[number];
     peali_cuda_call call;
     uint32_t ctas;
     buffers b;
-    if (!load(m, c, &call, &ctas)) {
+    if (!load(m, c, m->programs[number], &call, &ctas)) {
         m->left_out++;
         return;
     }
@@ -249,19 +254,44 @@ static void *rank_main(void *arg)
     member *m = arg;
     for (int i = 0; i < m->ncalls; i++)
         if (m->calls[i].algo)
-            make_call(m, &m->calls[i], i);
+            make_call(m, i);
     return NULL;
+}
+
+static peali_program *(*lower_each(const gpus *g, const gpus_call *calls, int ncalls))[GPUS_MOST]
+{
+    peali_program *(*programs)[GPUS_MOST] = calloc((size_t)ncalls, sizeof *programs);
+    for (int i = 0; i < ncalls; i++)
+        if (calls[i].algo)
+            lower(g, &calls[i], programs[i]);
+    return programs;
+}
+
+static void free_each(peali_program *(*programs)[GPUS_MOST], int ncalls)
+{
+    for (int i = 0; i < ncalls; i++)
+        for (int r = 0; r < GPUS_MOST; r++)
+            peali_program_free(&programs[i][r]);
+    free(programs);
+}
+
+static void start(member *m)
+{
+    if (pthread_create(&m->thread, NULL, rank_main, m) != 0)
+        abort();
 }
 
 int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other, int stranger, int *left_out)
 {
     member members[GPUS_MOST];
+    peali_program *(*programs)[GPUS_MOST] = lower_each(g, calls, ncalls);
+    peali_program *(*others)[GPUS_MOST] = other ? lower_each(g, other, ncalls) : NULL;
     int wrong = 0;
     for (int r = 0; r < g->n; r++) {
-        members[r] = (member){.g = g, .rank = r, .ncalls = ncalls, .calls = other && r == stranger ? other : calls,
-                              .random = (uint64_t)r + calls[0].seed};
-        if (pthread_create(&members[r].thread, NULL, rank_main, &members[r]) != 0)
-            abort();
+        bool differs = other && r == stranger;
+        members[r] = (member){.g = g, .rank = r, .ncalls = ncalls, .calls = differs ? other : calls,
+                              .random = (uint64_t)r + calls[0].seed, .programs = differs ? others : programs};
+        start(&members[r]);
     }
     if (g->abort_after_ns) {
         nap(g->abort_after_ns);
@@ -273,7 +303,20 @@ int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other
     }
     if (left_out)
         *left_out = members[0].left_out;
+    free_each(programs, ncalls);
+    if (others)
+        free_each(others, ncalls);
     return wrong;
+}
+
+const peali_cuda_layout *gpus_layout(const gpus *g)
+{
+    return &g->layout;
+}
+
+unsigned char *gpus_scratch(const gpus *g, int rank)
+{
+    return g->scratch[rank];
 }
 
 gpus *gpus_create(int n, size_t scratch)

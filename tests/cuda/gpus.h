@@ -33,13 +33,16 @@ void gpus_deadline(gpus *g, uint64_t ns);
 
 /*
  * Makes the calls in a row on all ranks, some of which are slow now and then. OTHER (NULL: CALLS) are those of rank STRANGER;
- * `algo` NULL in one: that rank does not call. The number of results that were wrong on any rank: said on stderr. Calls that a launch
- * cannot take are left out by all, and counted in *LEFT_OUT (may be NULL).
+ * `algo` NULL in one: that rank does not call. The number of results that were wrong on any rank: said on stderr. Calls that a
+ * launch cannot take are left out by all, and counted in *LEFT_OUT (may be NULL).
  */
 int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other, int stranger, int *left_out);
 
 /* Stops all ranks after so long in gpus_run; 0: never. */
 void gpus_abort_after(gpus *g, uint64_t ns);
+
+const peali_cuda_layout *gpus_layout(const gpus *g);
+unsigned char *gpus_scratch(const gpus *g, int rank);
 
 /* What rank RANK's kernels reported. */
 const peali_cuda_report *gpus_report(const gpus *g, int rank);

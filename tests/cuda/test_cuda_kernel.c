@@ -11,7 +11,12 @@
 #include "gpus.h"
 #include "sched/sched.h"
 
-enum { SCRATCH = 4 << 20 };
+/* TSan takes each thread of a GPU for a thread: blocks of one warp then, and one call of several. */
+#if defined(__SANITIZE_THREAD__)
+enum { WARPS = 1, ONE_OF = 12, MOST_RANKS = 4 };
+#else
+enum { WARPS = 3, ONE_OF = 1, MOST_RANKS = 8 };
+#endif
 
 static uint32_t state = 1;
 
@@ -33,7 +38,7 @@ static gpus_call call_of(const peal_algo *algo, int n, peali_cuda_proto proto, s
     c.job = (peali_cuda_job){algo->kind, count, PEAL_FLOAT, PEAL_SUM, 0, proto, 1 + draw(4)};
     if (algo->kind == PEAL_BROADCAST || algo->kind == PEAL_REDUCE)
         c.job.root = (int32_t)draw((uint32_t)n);
-    c.threads = 32u << draw(3);
+    c.threads = 32u << draw(WARPS);
     return c;
 }
 
@@ -41,14 +46,15 @@ static gpus_call call_of(const peal_algo *algo, int n, peali_cuda_proto proto, s
 static void all_algorithms(void **ctx)
 {
     static const size_t counts[] = {1, 2, 7, 33, 1000, 5003};
-    for (int n = 2; n <= 8; n += n < 4 ? 1 : 4) {
+    for (int n = 2; n <= MOST_RANKS; n += n < 4 ? 1 : 4) {
         gpus *g = gpus_create(n, 1 << 20);
         gpus_call calls[1024];
         int ncalls = 0, left_out = 0;
         for (int a = 0; peali_algos[a]; a++)
             for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++)
-                for (unsigned k = 0; k < 6 && fits(peali_algos[a], n, 0); k++)
-                    calls[ncalls++] = call_of(peali_algos[a], n, (peali_cuda_proto)proto, counts[k]);
+                for (unsigned k = n == 8 ? 3 : 0; k < 6 && fits(peali_algos[a], n, 0); k++)
+                    if (draw(ONE_OF) == 0)
+                        calls[ncalls++] = call_of(peali_algos[a], n, (peali_cuda_proto)proto, counts[k]);
         assert_int_equal(gpus_run(g, calls, ncalls, NULL, 0, &left_out), 0);
         for (int r = 0; r < n; r++)
             assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_FINE);
@@ -57,8 +63,166 @@ static void all_algorithms(void **ctx)
     }
 }
 
+static gpus_call random_call(int n)
+{
+    int nalgos = 0;
+    const peal_algo *algo;
+    while (peali_algos[nalgos])
+        nalgos++;
+    do
+        algo = peali_algos[draw((uint32_t)nalgos)];
+    while (!fits(algo, n, 0));
+    gpus_call c = call_of(algo, n, (peali_cuda_proto)draw(PEALI_CUDA_PROTOS), draw(1u << draw(14)));
+    do {
+        c.job.type = (peal_type)draw(PEAL_LONG_DOUBLE);
+        c.job.op = (peal_op)draw(PEAL_OP_COUNT);
+    } while (!peal_op_takes(c.job.op, c.job.type));
+    unsigned bytes = draw(2) ? (unsigned)peal_type_bytes(c.job.type) : 1;
+    if (draw(2)) {
+        c.in_shift = draw(17) * bytes;
+        c.out_shift = draw(17) * bytes;
+    }
+    c.in_place = draw(2) == 0;
+    return c;
+}
+
+/* Anything after anything else: algorithms, protocols, types, sizes, places; on little scratch, so that there are many slices. */
+static void in_a_row(void **ctx)
+{
+    static const uint32_t begins[] = {0, 0xfffffff0u, 0x7ffffffbu, 1020, 65533};
+    enum { CALLS = 120 / ONE_OF };
+    for (unsigned k = 0; k < 5; k++) {
+        int n = (int[]){2, 3, 4, MOST_RANKS, 3}[k];
+        gpus *g = gpus_create(n, 160 << 10);
+        gpus_call calls[CALLS];
+        for (int i = 0; i < CALLS; i++)
+            calls[i] = random_call(n);
+        gpus_wind(g, begins[k]);
+        assert_int_equal(gpus_run(g, calls, CALLS, NULL, 0, NULL), 0);
+        for (int r = 0; r < n; r++)
+            assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_FINE);
+        gpus_destroy(&g);
+    }
+}
+
+/* Every type and operation, by a sum in rank order and by one that is not. */
+static void all_types(void **ctx)
+{
+    static const char *const names[] = {"one_shot", "ring"};
+    gpus *g = gpus_create(3, 1 << 20);
+    gpus_call calls[2 * PEAL_TYPE_COUNT * PEAL_OP_COUNT];
+    int ncalls = 0, left_out = 0;
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++)
+        for (int op = 0; op < PEAL_OP_COUNT; op++)
+            for (int a = 0; a < 2 && peal_op_takes((peal_op)op, (peal_type)type); a++) {
+                gpus_call *c = &calls[ncalls];
+                ncalls += draw(ONE_OF) == 0;
+                *c = call_of(peali_algo_find(PEAL_ALLREDUCE, names[a]), 3, (peali_cuda_proto)draw(PEALI_CUDA_PROTOS), 61);
+                c->job.type = (peal_type)type;
+                c->job.op = (peal_op)op;
+            }
+    assert_int_equal(gpus_run(g, calls, ncalls, NULL, 0, &left_out), 0);
+    if (ONE_OF == 1)
+        assert_int_equal(left_out, 2 * (5 + 3 + 2)); /* long double, and what is not a sum of complex numbers */
+    gpus_destroy(&g);
+}
+
+/* No flag stays where it is for so long that its number comes again. */
+static void lines_are_cleaned(void **ctx)
+{
+    gpus *g = gpus_create(2, 160 << 10);
+    const peali_cuda_layout *l = gpus_layout(g);
+    const peal_algo *ring = peali_algo_find(PEAL_ALLREDUCE, "ring");
+    for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
+        gpus_call fill[4], tick[4];
+        for (int i = 0; i < 4; i++) {
+            fill[i] = call_of(ring, 2, (peali_cuda_proto)proto, 8192);
+            tick[i] = call_of(ring, 2, PEALI_CUDA_BULK, 2);
+            fill[i].job.ctas = tick[i].job.ctas = 1;
+        }
+        gpus_wind(g, 100 * 1024 + 500);
+        assert_int_equal(gpus_run(g, fill, 4, NULL, 0, NULL), 0);
+        for (uint32_t k = 1; k <= l->area_bytes[PEALI_CUDA_LL128] / 1024 && ONE_OF == 1; k++) {
+            gpus_wind(g, (100 + k) * 1024 - 2);
+            assert_int_equal(gpus_run(g, tick, 4, NULL, 0, NULL), 0);
+        }
+        int left = 0;
+        for (uint64_t at = l->flags; at + 4 <= l->flags + 512 || at + 4 <= l->bytes; at += 4) {
+            bool flags = at < l->flags + 512, lines = at >= l->areas[PEALI_CUDA_LL] && at < l->areas[PEALI_CUDA_BULK];
+            uint32_t value = *(uint32_t *)(gpus_scratch(g, 0) + at) & 0x7fffffff;
+            left += (flags || lines) && value > 100 * 1024 + 500 && value < 101 * 1024 - 2;
+        }
+        assert_true(left == 0 || ONE_OF > 1);
+    }
+    gpus_destroy(&g);
+}
+
+static const uint64_t MS = 1000000;
+
+/* One rank calls something else: all others say so, and who. */
+static void calls_differ(void **ctx)
+{
+    for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
+        gpus *g = gpus_create(3, 1 << 20);
+        gpus_call calls[3], other[3];
+        for (int i = 0; i < 3; i++)
+            other[i] = calls[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, "two_shot"), 3, (peali_cuda_proto)proto, 500);
+        other[1].job.count = 400;
+        gpus_deadline(g, 500 * MS);
+        gpus_run(g, calls, 3, other, 1, NULL);
+        for (int r = 0; r < 3; r++) {
+            const peali_cuda_report *report = gpus_report(g, r);
+            assert_int_equal(report->kind, PEALI_CUDA_DIFFERS);
+            assert_true(r == 1 ? report->rank != 1 : report->rank == 1);
+            assert_true(report->its != 0 && report->its != report->mine);
+        }
+        gpus_destroy(&g);
+    }
+}
+
+/* One rank does not come: the others say who, once, and later calls end at once. */
+static void rank_is_missing(void **ctx)
+{
+    for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
+        gpus *g = gpus_create(4, 1 << 20);
+        gpus_call calls[40], other[40];
+        for (int i = 0; i < 40; i++)
+            calls[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, i ? "ring" : "one_shot"), 4, (peali_cuda_proto)proto, 500);
+        memcpy(other, calls, sizeof other);
+        for (int i = 1; i < 40; i++)
+            other[i].algo = NULL;
+        gpus_deadline(g, 100 * MS);
+        assert_int_equal(gpus_run(g, calls, 40, other, 2, NULL), 0);
+        for (int r = 0; r < 4; r++) {
+            assert_int_equal(gpus_report(g, r)->kind, r == 2 ? PEALI_CUDA_FINE : PEALI_CUDA_LATE);
+            assert_true(r == 2 || gpus_report(g, r)->rank == 2);
+            assert_int_equal(gpus_report(g, r)->its, 0);
+        }
+        gpus_destroy(&g);
+    }
+}
+
+static void abort_ends_all(void **ctx)
+{
+    for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
+        gpus *g = gpus_create(2, 1 << 20);
+        gpus_call call = call_of(peali_algo_find(PEAL_BROADCAST, "binomial"), 2, (peali_cuda_proto)proto, 9000), nothing = call;
+        call.job.root = 0;
+        nothing.algo = NULL;
+        gpus_abort_after(g, 50 * MS);
+        gpus_run(g, &call, 1, &nothing, 0, NULL);
+        assert_int_equal(gpus_report(g, 0)->kind, PEALI_CUDA_FINE);
+        assert_int_equal(gpus_report(g, 1)->kind, PEALI_CUDA_ABORTED);
+        gpus_destroy(&g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_algorithms)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_algorithms),    cmocka_unit_test(all_types),    cmocka_unit_test(in_a_row),
+        cmocka_unit_test(lines_are_cleaned), cmocka_unit_test(calls_differ), cmocka_unit_test(rank_is_missing),
+        cmocka_unit_test(abort_ends_all),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,240 @@
+/* What peali_cuda_load makes of programs: places, slices, barriers, and what it refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "cuda/load.h"
+#include "sched/sched.h"
+
+enum { MOST = 8 };
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Everything lies behind the last, within what was given, and on a line of its own. */
+static void layouts(void **ctx)
+{
+    for (size_t bytes = 0; bytes <= 64 << 20; bytes = bytes ? bytes * 3 / 2 : 1000)
+        for (int n = 1; n <= PEALI_CUDA_RANKS; n++) {
+            peali_cuda_layout l = peali_cuda_lay_out(bytes, n);
+            if (l.bytes == 0) {
+                assert_true(bytes < 160 << 10);
+                continue;
+            }
+            assert_true(l.bytes <= bytes && l.lanes >= 1 && l.lanes <= PEALI_CUDA_LANES);
+            assert_true(l.left >= l.board + 16 * (uint64_t)n && l.flags >= l.left + l.lanes * 4 * (uint64_t)n);
+            assert_true(l.tmp >= l.flags + l.lanes * 2 * PEALI_CUDA_SLOTS * 4 && l.tmp % 1024 == 0);
+            uint64_t at = l.tmp + l.lanes * l.tmp_bytes;
+            for (int p = 0; p < PEALI_CUDA_PROTOS; p++) {
+                assert_true(l.areas[p] == at && l.area_bytes[p] % 1024 == 0 && l.area_bytes[p] >= 4096);
+                at += 2 * l.lanes * l.area_bytes[p];
+            }
+            assert_true(l.bytes == at);
+        }
+}
+
+typedef struct world {
+    int n;
+    peali_program *programs[MOST];
+} world;
+
+static bool open_world(world *w, const peal_algo *algo, int n, int root)
+{
+    int32_t ranks[MOST];
+    peal_problem problem = {.kind = algo->kind, .op = PEAL_SUM, .nranks = n, .root = root, .nnodes = 1};
+    peali_reach reach = {n, ranks, PEALI_PUSH};
+    for (int r = 0; r < n; r++)
+        ranks[r] = r;
+    w->n = n;
+    if (!peali_algo_fits(algo, &problem))
+        return false;
+    assert_int_equal(peali_lower_all(algo, &problem, &reach, w->programs), PEAL_OK);
+    return true;
+}
+
+static void close_world(world *w)
+{
+    for (int r = 0; r < w->n; r++)
+        peali_program_free(&w->programs[r]);
+}
+
+static uint32_t packs_of(const peali_cuda_call *c, uint32_t slice)
+{
+    return c->slice_packs + (slice < c->long_slices);
+}
+
+/* As call.h has it. */
+static uint64_t position(const peali_cuda_call *c, uint32_t slice, uint32_t b)
+{
+    uint32_t packs = packs_of(c, slice), j = b % c->blocks;
+    return (uint64_t)(b / c->blocks) * packs + (uint64_t)j * (packs / c->blocks) + least(j, packs % c->blocks);
+}
+
+/* What operand LOC of OP takes in slice SLICE: units of 16 bytes from the start of its memory. */
+static void extent(const peali_cuda_call *c, const peali_cuda_op *op, peali_cuda_loc loc, uint32_t slice, uint64_t at[2])
+{
+    uint64_t first = position(c, slice, op->first) - position(c, slice, loc.base);
+    uint64_t end = position(c, slice, op->end) - position(c, slice, loc.base);
+    bool slot = loc.where >= PEALI_CUDA_SLOT;
+    uint64_t lines = slot && c->proto == PEALI_CUDA_LL128 ? 0 : slot && c->proto == PEALI_CUDA_LL ? 2 : 1;
+    at[0] = loc.at + (lines ? lines * first : 2 * first / 15 * 8);
+    at[1] = loc.at + (lines ? lines * end : (2 * end + 14) / 15 * 8);
+}
+
+/* All slices together are the vector; what is stored into a slot lies in its area, and is what its reader reads. */
+static void places(const peali_cuda_call *calls, int n)
+{
+    const peali_cuda_call *c = &calls[0];
+    uint64_t packs = 0, part = (c->part_bytes + 15) / 16;
+    for (uint32_t k = 0; k < c->slices; k++)
+        packs += packs_of(c, k);
+    assert_true(packs == part && c->block_packs == c->slice_packs / c->blocks && c->long_blocks == c->slice_packs % c->blocks);
+    for (int r = 0; r < n; r++) {
+        assert_true(calls[r].slices == c->slices && calls[r].slice_packs == c->slice_packs && calls[r].all_hear == c->all_hear);
+        for (uint32_t i = 0; i < calls[r].nops; i++)
+            for (uint32_t k = 0; k < (uint32_t)calls[r].ops[i].nsrc + calls[r].ops[i].ndst; k++) {
+                const peali_cuda_op *op = &calls[r].ops[i];
+                peali_cuda_loc loc = calls[r].locs[op->locs + k];
+                uint64_t at[2], room = loc.where == PEALI_CUDA_TMP ? c->layout.tmp_bytes : c->layout.area_bytes[c->proto];
+                for (uint32_t s = 0; s < c->slices && loc.where >= PEALI_CUDA_TMP; s += c->slices > 1 ? c->slices - 1 : 1) {
+                    extent(&calls[r], op, loc, s, at);
+                    assert_true(at[1] <= room / 16 && at[0] <= at[1] && loc.base <= op->first);
+                }
+                if (loc.where >= PEALI_CUDA_SLOT)
+                    assert_true(k < op->nsrc ? loc.where - PEALI_CUDA_SLOT == r : loc.base == op->first);
+            }
+    }
+}
+
+/* Slots of one rank do not overlap: each byte of its area has one writer a slice. */
+static void one_writer(const peali_cuda_call *calls, int n, int home)
+{
+    uint64_t at[PEALI_CUDA_SLOTS][2];
+    int nslots = 0, most = -1;
+    bool seen[PEALI_CUDA_SLOTS] = {false};
+    for (int r = 0; r < n; r++)
+        for (uint32_t i = 0; i < calls[r].nops; i++)
+            for (uint32_t k = calls[r].ops[i].nsrc; k < (uint32_t)calls[r].ops[i].nsrc + calls[r].ops[i].ndst; k++) {
+                peali_cuda_loc loc = calls[r].locs[calls[r].ops[i].locs + k];
+                if (loc.where != PEALI_CUDA_SLOT + home)
+                    continue;
+                assert_true(!seen[loc.slot]);
+                seen[loc.slot] = true;
+                most = loc.slot > most ? loc.slot : most;
+                extent(&calls[r], &calls[r].ops[i], loc, 0, at[nslots++]);
+            }
+    assert_int_equal(nslots, most + 1);
+    for (int i = 0; i < nslots; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(at[i][1] <= at[k][0] || at[k][1] <= at[i][0]);
+}
+
+/*
+ * Between two barriers no unit is touched by two threads if one writes it. Pack p of an operation is taken by thread p mod 480
+ * here; IN and OUT are one memory, scratch is another.
+ */
+static void barriers(const peali_cuda_call *c)
+{
+    enum { PACKS = 4096, MEMORIES = 2 };
+    static uint16_t wrote[MEMORIES][PACKS], last[MEMORIES][PACKS];
+    assert_true(position(c, 0, c->parts * c->blocks) < PACKS);
+    memset(wrote, 0xff, sizeof wrote);
+    memset(last, 0xff, sizeof last);
+    for (uint32_t i = 0; i < c->nops; i++) {
+        const peali_cuda_op *op = &c->ops[i];
+        if (op->sync) {
+            memset(wrote, 0xff, sizeof wrote);
+            memset(last, 0xff, sizeof last);
+        }
+        uint64_t first = position(c, 0, op->first), end = position(c, 0, op->end);
+        for (uint32_t k = 0; k < (uint32_t)op->nsrc + op->ndst; k++) {
+            peali_cuda_loc loc = c->locs[op->locs + k];
+            bool tmp = loc.where == PEALI_CUDA_TMP, writes = k >= op->nsrc;
+            uint64_t from = tmp ? loc.at + first - position(c, 0, loc.base) : first;
+            for (uint64_t p = 0; p < end - first && loc.where <= PEALI_CUDA_TMP; p++) {
+                uint16_t thread = (uint16_t)(p % 480), *w = &wrote[tmp][from + p], *l = &last[tmp][from + p];
+                assert_true(*w == 0xffff || *w == thread);
+                assert_true(!writes || *l == 0xffff || *l == thread);
+                *l = *l == 0xffff || *l == thread ? thread : 0xfffe;
+                *w = writes ? thread : *w;
+            }
+        }
+    }
+}
+
+static void all_programs(void **ctx)
+{
+    static const size_t counts[] = {1, 3, 50, 5000, 300000};
+    static peali_cuda_call calls[MOST];
+    peali_cuda_layout layout[2];
+    uint32_t ctas[MOST];
+    world w;
+    for (int n = 1; n <= MOST; n++) {
+        layout[0] = peali_cuda_lay_out(16 << 20, n);
+        layout[1] = peali_cuda_lay_out(200 << 10, n);
+        for (int a = 0; peali_algos[a]; a++) {
+            if (!open_world(&w, peali_algos[a], n, n / 2))
+                continue;
+            for (int k = 0; k < 5 * 2 * PEALI_CUDA_PROTOS; k++) {
+                peali_cuda_job job = {peali_algos[a]->kind, counts[k % 5], PEAL_FLOAT, PEAL_SUM, n / 2,
+                                      (peali_cuda_proto)(k / 5 % PEALI_CUDA_PROTOS), 24};
+                for (int r = 0; r < n; r++) {
+                    assert_int_equal(peali_cuda_load(w.programs[r], &job, &layout[k / 15], &calls[r], &ctas[r]), PEAL_OK);
+                    assert_true(ctas[r] == ctas[0] && ctas[r] >= 1 && ctas[r] <= 24 && ctas[r] <= calls[r].slices);
+                    uint32_t threads = peali_cuda_threads(&calls[r]);
+                    assert_true(threads % 32 == 0 && threads >= 64 && threads <= PEALI_CUDA_BLOCK);
+                    if (position(&calls[r], 0, calls[r].parts * calls[r].blocks) < 4096)
+                        barriers(&calls[r]);
+                }
+                places(calls, n);
+                for (int r = 0; r < n; r++)
+                    one_writer(calls, n, r);
+            }
+            close_world(&w);
+        }
+    }
+}
+
+static void refusals(void **ctx)
+{
+    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4);
+    peali_cuda_job job = {PEAL_ALLREDUCE, 100, PEAL_LONG_DOUBLE, PEAL_SUM, 0, PEALI_CUDA_LL, 4};
+    int32_t ranks[] = {0, 1, 2, 3};
+    peal_problem problem = {.kind = PEAL_ALLREDUCE, .op = PEAL_SUM, .nranks = 4, .nnodes = 1};
+    const peal_algo *ring = peali_algo_find(PEAL_ALLREDUCE, "ring");
+    peali_cuda_call call;
+    uint32_t ctas;
+    world w;
+    assert_true(open_world(&w, ring, 4, 0));
+    assert_int_equal(peali_cuda_load(w.programs[0], &job, &layout, &call, &ctas), PEAL_ERR_UNSUPPORTED);
+    job.type = PEAL_COMPLEX_FLOAT;
+    assert_int_equal(peali_cuda_load(w.programs[0], &job, &layout, &call, &ctas), PEAL_OK);
+    assert_true(call.type == PEAL_FLOAT && call.part_bytes == 800);
+    assert_string_equal(peali_cuda_kernel(&call), "peal_ll_float");
+    job.op = PEAL_PROD;
+    assert_int_equal(peali_cuda_load(w.programs[0], &job, &layout, &call, &ctas), PEAL_ERR_UNSUPPORTED);
+    job.type = PEAL_BF16;
+    job.proto = PEALI_CUDA_LL128;
+    assert_int_equal(peali_cuda_load(w.programs[0], &job, &layout, &call, &ctas), PEAL_OK);
+    assert_string_equal(peali_cuda_kernel(&call), "peal_ll128_any");
+    close_world(&w);
+    for (int pull = 0; pull < 2; pull++) { /* the other way to meet; ranks out of reach */
+        peali_reach reach = {pull ? 4 : 2, ranks, pull ? PEALI_PULL : PEALI_PUSH};
+        peali_program *program;
+        job.type = PEAL_FLOAT;
+        assert_int_equal(peali_lower(ring, &problem, &reach, 0, &program), PEAL_OK);
+        assert_int_equal(peali_cuda_load(program, &job, &layout, &call, &ctas), PEAL_ERR_UNSUPPORTED);
+        peali_program_free(&program);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(refusals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
