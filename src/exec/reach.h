@@ -15,6 +15,7 @@ enum {
     PEALI_REACH_SLOTS = 512, /* lines a rank and landing area */
     PEALI_REACH_LINE = 64,
     PEALI_REACH_CALL = 4, /* words of a signature */
+    PEALI_REACH_QUARREL = 9, /* words of two calls that differ, and who made them */
 };
 
 /* A flag, and room for what is read together with it: the data of a small message, or a front. */
@@ -38,6 +39,8 @@ typedef struct peali_public {
     struct peali_public *next; /* of those whose owner left first */
     uint64_t call[PEALI_REACH_CALL]; /* this rank's signature; relaxed, because it only names a mistake */
     int alarm;                 /* set by a rank that found calls that differ; relaxed likewise */
+    int tellers, told;         /* ranks that want to write, of which the first may; and 1 when it has */
+    uint64_t quarrel[PEALI_REACH_QUARREL]; /* what a rank found that cannot be asked */
     peali_line left;           /* slices that this rank has left */
     union {
         peali_front front;

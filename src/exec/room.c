@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/atomics.h"
 #include "exec/pool.h"
 
 peal_status peali_runner_create(const peali_setting *setting, peali_runner **out)
@@ -43,13 +42,12 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     return PEAL_OK;
 }
 
-/* Memory that peers touch. */
-static void *get(const peali_runner *r, size_t bytes)
+void *peali_runner_get(const peali_runner *r, size_t bytes)
 {
     return r->pooled ? peali_pool_alloc(bytes, PEALI_POOL_PEERS) : peali_alloc(1, bytes);
 }
 
-static void put_back(const peali_runner *r, void *at)
+void peali_runner_put_back(const peali_runner *r, void *at)
 {
     if (!r->pooled)
         peali_free(at);
@@ -64,8 +62,8 @@ static void drop_room(peali_runner *r)
     peali_free(r->reqs);
     peali_free(r->leads);
     peali_free(r->bounce);
-    put_back(r, r->scratch);
-    put_back(r, r->staging);
+    peali_runner_put_back(r, r->scratch);
+    peali_runner_put_back(r, r->staging);
     peali_free(r->dst);
     peali_free(r->src);
     r->cursors = NULL;
@@ -126,8 +124,8 @@ static peal_status make_room(peali_runner *r, const peali_plan *plan)
     r->cursors = peali_alloc((size_t)ncursors, sizeof *r->cursors);
     r->over = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->over);
     r->reqs = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->reqs);
-    r->scratch = get(r, scratch + 1);
-    r->staging = get(r, staging + 1);
+    r->scratch = peali_runner_get(r, scratch + 1);
+    r->staging = peali_runner_get(r, staging + 1);
     r->leads = peali_alloc((size_t)nleads + 1, sizeof *r->leads);
     r->bounce = peali_alloc((size_t)nleads + 1, PEALI_RUN_BOUNCE);
     r->dst = peali_alloc((size_t)noperands, sizeof *r->dst);
@@ -168,16 +166,6 @@ void peali_run_come_home(const peali_runner *r)
         memcpy(out, out + r->shift[r->me], r->plan->wanted.bytes);
 }
 
-static void show_call(peali_runner *r)
-{
-    uint64_t words[PEALI_REACH_CALL];
-    static_assert(sizeof words == sizeof r->signature, "a signature is shown word by word");
-    memcpy(words, &r->signature, sizeof words);
-    for (int k = 0; k < PEALI_REACH_CALL; k++)
-        peali_store_relaxed(&r->mine->call[k], words[k]);
-    peali_store_relaxed(&r->mine->front.call, r->call);
-}
-
 /*
  * Before any flag is raised, which releases it. A buffer that holds one part of the vector only (what a rank gives to an
  * allgather, or gets of a reduce-scatter) is shown as if the rest lay around it; nobody touches the rest.
@@ -200,15 +188,21 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     front->in = r->staged_in ? (uintptr_t)r->staging : (uintptr_t)r->in;
     front->out = r->staged_out ? (uintptr_t)half : (uintptr_t)r->out;
     front->staged = (uint32_t)(r->staged_in | r->staged_out << 1);
-    show_call(r);
+    peali_run_show(r, &r->signature);
 }
 
 void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, void *out, uint64_t sequence)
 {
+    peali_signature call = peali_signature_of(&plan->job, sequence);
+    peali_run_start_as(r, plan, in, out, &call);
+}
+
+void peali_run_start_as(peali_runner *r, const peali_plan *plan, const void *in, void *out, const peali_signature *as)
+{
     r->plan = plan;
     r->in = in;
     r->out = out;
-    r->signature = peali_signature_of(&plan->job, sequence);
+    r->signature = *as;
     peali_run_note(r, &r->signature);
     r->begun = false;
     r->dissenter = -1;

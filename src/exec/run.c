@@ -30,16 +30,6 @@ static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i
     return PEAL_OK;
 }
 
-/* What rank X within reach shows; false where it is about to show something else. */
-static bool read_call(const peali_runner *r, int32_t x, peali_signature *theirs)
-{
-    uint64_t words[PEALI_REACH_CALL];
-    for (int k = 0; k < PEALI_REACH_CALL; k++)
-        words[k] = peali_load_relaxed(&r->shown[x]->call[k]);
-    memcpy(theirs, words, sizeof words);
-    return peali_signature_hash(theirs) == peali_load_relaxed(&r->shown[x]->front.call);
-}
-
 /*
  * Pull: PEAL_OK where rank X shows this call, or a later one that has this one in its history: it may leave while others are in it.
  * One that is further ahead is found out at the next call.
@@ -48,7 +38,7 @@ static peal_status shares(peali_runner *r, int32_t x)
 {
     peali_signature theirs;
     if (peali_load_relaxed(&r->shown[x]->front.call) != r->call) {
-        if (!read_call(r, x, &theirs) || theirs.sequence < r->signature.sequence)
+        if (!peali_runner_shown(r, x, &theirs) || theirs.sequence < r->signature.sequence)
             return PEAL_IN_PROGRESS;
         bool last = theirs.sequence == r->signature.sequence, next = theirs.sequence == r->signature.sequence + 1;
         if ((last && !peali_signature_equal(&theirs, &r->signature)) || (next && theirs.history != r->call)) {

@@ -7,7 +7,7 @@
 #ifndef PEALI_RUN_H
 #define PEALI_RUN_H
 
-#include "exec/plan.h"
+#include "exec/parley.h"
 #include "exec/reach.h"
 #include "net/net.h"
 
@@ -37,6 +37,9 @@ PEAL_MUST_CHECK peal_status peali_runner_fit(peali_runner *runner, peali_plan *p
 /* Starts PLAN on the buffers of one call. SEQUENCE is the call's number in its communicator, for messages to people. */
 void peali_run_start(peali_runner *runner, const peali_plan *plan, const void *in, void *out, uint64_t sequence);
 
+/* Likewise, as a part of call AS, with which the other ranks compare theirs; its history is filled in. */
+void peali_run_start_as(peali_runner *runner, const peali_plan *plan, const void *in, void *out, const peali_signature *as);
+
 /*
  * Moves the running plan on as far as it goes. PEAL_OK: it is complete and every message was delivered; PEAL_IN_PROGRESS; or an
  * error, logged, after which the runner is of no more use and returns the same again.
@@ -48,6 +51,36 @@ int peali_run_seen(const peali_runner *runner);
 
 /* Instead of start and steps, for a call in which there is nothing to do: other ranks may have called otherwise. */
 void peali_run_nothing(peali_runner *runner, const peali_job *job, uint64_t sequence);
+
+/*
+ * Calls that run beside this runner, on GPUs. Shows CALL to the ranks within reach, takes note of it, and fills in its history.
+ */
+void peali_run_beside(peali_runner *runner, peali_signature *call);
+
+/* What rank X within reach called last; false: nothing yet, or it is about to call something else. Threads: any. */
+bool peali_runner_shown(const peali_runner *runner, int32_t x, peali_signature *call);
+
+/*
+ * Tells the ranks within reach that calls differ: the call that each of them is in, or the next one, fails with PEAL_ERR_MISMATCH.
+ * Threads: any.
+ */
+void peali_runner_tell(const peali_runner *runner, const peali_quarrel *quarrel);
+
+/* Was this rank told so, and what? Threads: any. */
+bool peali_runner_told(const peali_runner *runner, peali_quarrel *quarrel);
+
+/* What lies at ADDRESS of rank X within reach, in its pool where ranks are processes, as this rank has it. Threads: any. */
+void *peali_runner_theirs(const peali_runner *runner, int32_t x, uint64_t address);
+
+/* Zeroed memory that the ranks within reach can touch, and back. NULL where there is none. */
+void *peali_runner_get(const peali_runner *runner, size_t bytes);
+void peali_runner_put_back(const peali_runner *runner, void *at);
+
+/* The failure after which RUNNER is of no more use; else PEAL_OK. Threads: any. */
+peal_status peali_runner_failure(const peali_runner *runner);
+
+/* For how long a call waits, by PEAL_TIMEOUT; 0: for ever. */
+int64_t peali_run_limit_ns(bool patient);
 
 /* What a loop around steps does between them: a pause, or the core for somebody else. */
 void peali_run_rest(const peali_runner *runner);

@@ -5,7 +5,6 @@
 #define PEALI_RUNNER_H
 
 #include "base/arena.h"
-#include "exec/parley.h"
 #include "exec/run.h"
 
 enum {
@@ -160,8 +159,9 @@ peal_status peali_run_hear(peali_runner *r);
 peal_status peali_run_overhear(peali_runner *r);
 void peali_run_deafen(peali_runner *r);
 
-/* Notes the next call of this rank, and fills in its history. */
+/* Notes the next call of this rank, and fills in its history; and shows it. */
 void peali_run_note(peali_runner *r, peali_signature *call);
+void peali_run_show(const peali_runner *r, const peali_signature *call);
 
 /* At the end: says what was wrong with a call that this rank left on trust, if that is known by now. */
 void peali_runner_last_words(peali_runner *r);

@@ -33,17 +33,33 @@ int peali_signature_alike(const peali_signature *a, const peali_signature *b)
     return peali_signature_equal(a, &other);
 }
 
+static peal_kind kind_of(const peali_signature *s)
+{
+    return (peal_kind)(s->kind & ~PEALI_SIGNATURE_DEVICE);
+}
+
+/* ": count 1000, type float, op sum": the arguments that its kind has. */
+static int arguments(const peali_signature *s, char *buf, size_t room)
+{
+    peal_kind kind = kind_of(s);
+    char op[32] = "", root[32] = "";
+    if (kind == PEAL_BARRIER)
+        return 0;
+    if (kind != PEAL_ALLGATHER && kind != PEAL_BROADCAST)
+        snprintf(op, sizeof op, ", op %s", peal_op_name((peal_op)s->op));
+    if (kind == PEAL_BROADCAST || kind == PEAL_REDUCE)
+        snprintf(root, sizeof root, ", root %d", (int)s->root);
+    return snprintf(buf, room, ": count %llu, type %s%s%s", (unsigned long long)s->count, peal_type_name((peal_type)s->type), op,
+                    root);
+}
+
 const char *peali_signature_words(const peali_signature *s, char *buf)
 {
-    peal_kind kind = (peal_kind)s->kind;
-    int n = snprintf(buf, PEALI_SIGNATURE_TEXT, "%s number %llu", peal_kind_name(kind), (unsigned long long)s->sequence);
-    if (kind == PEAL_BARRIER)
-        return buf;
-    n += snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, ": count %llu, type %s", (unsigned long long)s->count,
-                  peal_type_name((peal_type)s->type));
-    if (kind != PEAL_ALLGATHER && kind != PEAL_BROADCAST)
-        n += snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, ", op %s", peal_op_name((peal_op)s->op));
-    if (kind == PEAL_BROADCAST || kind == PEAL_REDUCE)
-        snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, ", root %d", (int)s->root);
+    int n = snprintf(buf, PEALI_SIGNATURE_TEXT, "%s", peal_kind_name(kind_of(s)));
+    if (s->sequence != PEALI_SIGNATURE_ANY)
+        n += snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, " number %llu", (unsigned long long)s->sequence);
+    n += arguments(s, buf + n, PEALI_SIGNATURE_TEXT - (size_t)n);
+    if (s->kind & PEALI_SIGNATURE_DEVICE)
+        snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, kind_of(s) == PEAL_BARRIER ? " on a stream" : ", on device memory");
     return buf;
 }

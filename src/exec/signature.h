@@ -18,8 +18,10 @@ typedef struct peali_signature {
 enum {
     PEALI_SIGNATURE_MAGIC = 0x9e,
     PEALI_SIGNATURE_LANE = 0x40, /* and more, instead: on the way of a message */
-    PEALI_SIGNATURE_TEXT = 128,
+    PEALI_SIGNATURE_DEVICE = 0x80, /* in kind: the call is on device memory */
+    PEALI_SIGNATURE_TEXT = 160,
 };
+#define PEALI_SIGNATURE_ANY UINT64_MAX /* for sequence: whenever it is made */
 
 /* Its history is the caller's to fill in. */
 peali_signature peali_signature_of(const peali_job *job, uint64_t sequence);
@@ -29,7 +31,7 @@ int peali_signature_equal(const peali_signature *a, const peali_signature *b);
 /* But for their histories. */
 int peali_signature_alike(const peali_signature *a, const peali_signature *b);
 
-/* "allreduce number 7: count 1000, type float, op sum". Returns BUF of PEALI_SIGNATURE_TEXT bytes. */
+/* "allreduce number 7: count 1000, type float, op sum, on device memory". Returns BUF of PEALI_SIGNATURE_TEXT bytes. */
 const char *peali_signature_words(const peali_signature *s, char *buf);
 
 #endif

@@ -97,7 +97,7 @@ static peal_status fail(peali_runner *r, peal_status status)
 {
     peali_run_cancel(r);
     peali_run_deafen(r);
-    r->failed = status;
+    peali_store_relaxed(&r->failed, status);
     r->plan = NULL;
     return status;
 }
@@ -163,17 +163,22 @@ static peal_status linger(peali_runner *r)
     return fail(r, r->verdict);
 }
 
+int64_t peali_run_limit_ns(bool patient)
+{
+    int64_t limit_ns = peali_config_get()->timeout_ns;
+    return limit_ns >= 0 ? limit_ns : patient ? 0 : DEFAULT_TIMEOUT_NS;
+}
+
 static peal_status look_at_clock(peali_runner *r)
 {
-    int64_t now_ns = peali_clock_ns(), limit_ns = peali_config_get()->timeout_ns;
-    if (limit_ns < 0)
-        limit_ns = r->patient ? 0 : DEFAULT_TIMEOUT_NS;
+    int64_t now_ns = peali_clock_ns(), limit_ns = peali_run_limit_ns(r->patient);
     if (r->idle_ns == 0)
         r->idle_ns = now_ns;
     int64_t waited_ns = r->waited_ns = now_ns - r->idle_ns;
     if (waited_ns >= r->parley_ns || alarmed(r)) {
+        bool told = peali_runner_told(r, &r->quarrel);
         peali_parley_open(r->parley, &r->quarrel);
-        peal_status status = peali_run_overhear(r);
+        peal_status status = told ? PEAL_ERR_MISMATCH : peali_run_overhear(r);
         if (status == PEAL_IN_PROGRESS && peali_parley_heard(r->parley, &r->quarrel))
             status = PEAL_ERR_MISMATCH;
         if (status < 0)
@@ -220,6 +225,8 @@ static bool betrayed(peali_runner *r)
     if (r->failed != PEAL_OK || !(r->trusts || alarmed(r)))
         return false;
     r->heeded_ns = peali_clock_ns();
+    if (peali_runner_told(r, &r->quarrel))
+        return true;
     for (int rank = 0; alarmed(r) && peali_parley_furnish(r->parley) == PEAL_OK && rank < r->net->nranks; rank++)
         if (rank != r->net->rank)
             peali_parley_listen(r->parley, rank);

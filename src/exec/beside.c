@@ -1,0 +1,69 @@
+/*
+ * What the ranks within reach show each other of calls that run elsewhere, on GPUs: such a call has no messages that could be
+ * compared, and its rank is not here to be asked. Another thread may look, and tell.
+ */
+#include "exec/runner.h"
+
+#include <string.h>
+
+#include "base/atomics.h"
+
+static_assert(sizeof(peali_signature) == PEALI_REACH_CALL * sizeof(uint64_t), "a signature is shown word by word");
+static_assert(sizeof(peali_quarrel) == PEALI_REACH_QUARREL * sizeof(uint64_t), "and so is a quarrel");
+
+void peali_run_show(const peali_runner *r, const peali_signature *call)
+{
+    uint64_t words[PEALI_REACH_CALL];
+    memcpy(words, call, sizeof words);
+    for (int k = 0; k < PEALI_REACH_CALL; k++)
+        peali_store_relaxed(&r->mine->call[k], words[k]);
+    peali_store_relaxed(&r->mine->front.call, r->call);
+}
+
+void peali_run_beside(peali_runner *r, peali_signature *call)
+{
+    peali_run_note(r, call);
+    peali_run_show(r, call);
+}
+
+/* The words of two calls are told from those of one by their hash. */
+bool peali_runner_shown(const peali_runner *r, int32_t x, peali_signature *call)
+{
+    uint64_t words[PEALI_REACH_CALL];
+    for (int k = 0; k < PEALI_REACH_CALL; k++)
+        words[k] = peali_load_relaxed(&r->shown[x]->call[k]);
+    memcpy(call, words, sizeof words);
+    return peali_signature_hash(call) == peali_load_relaxed(&r->shown[x]->front.call);
+}
+
+void peali_runner_tell(const peali_runner *r, const peali_quarrel *quarrel)
+{
+    uint64_t words[PEALI_REACH_QUARREL];
+    memcpy(words, quarrel, sizeof words);
+    for (int32_t x = 0; x < r->nreach; x++) {
+        peali_public *p = r->shown[x];
+        if (x == r->me || peali_add_relaxed(&p->tellers, 1) > 0)
+            continue;
+        memcpy(p->quarrel, words, sizeof words);
+        peali_store_release(&p->told, 1); /* pairs with peali_runner_told */
+        peali_store_relaxed(&p->alarm, 1);
+    }
+}
+
+bool peali_runner_told(const peali_runner *r, peali_quarrel *quarrel)
+{
+    if (!peali_load_acquire(&r->mine->told))
+        return false;
+    memcpy(quarrel, r->mine->quarrel, sizeof *quarrel);
+    return true;
+}
+
+void *peali_runner_theirs(const peali_runner *r, int32_t x, uint64_t address)
+{
+    return (void *)(uintptr_t)(address + (uint64_t)(x == r->me ? 0 : r->shift[x]));
+}
+
+peal_status peali_runner_failure(const peali_runner *r)
+{
+    return peali_load_relaxed(&r->failed);
+}
