@@ -7,6 +7,8 @@
 #define peali_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define peali_store_release(p, value) __atomic_store_n((p), (value), __ATOMIC_RELEASE)
 
+#define peali_add_release(p, value) __atomic_fetch_add((p), (value), __ATOMIC_ACQ_REL)
+
 /* For counters and hints that order nothing else. peali_add_relaxed returns the value from before. */
 #define peali_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define peali_store_relaxed(p, value) __atomic_store_n((p), (value), __ATOMIC_RELAXED)

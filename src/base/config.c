@@ -174,6 +174,26 @@ static bool read_shm(const char *text, peali_config *c)
     return c->shm || strcmp(text, "off") == 0;
 }
 
+static bool read_proto(const char *text, peali_config *c)
+{
+    static const char *const names[] = {"ll", "ll128", "bulk", "auto", NULL};
+    int i = find(text, strlen(text), names);
+    if (i >= 0)
+        c->proto = names[i + 1] ? i : -1; /* the last one is auto */
+    return i >= 0;
+}
+
+static bool read_max_ctas(const char *text, peali_config *c)
+{
+    enum { MOST = 64 };
+    bool chosen = strcmp(text, "auto") == 0;
+    int64_t n = chosen ? 0 : digits(&text);
+    if (!chosen && (n < 1 || n > MOST || *text))
+        return false;
+    c->max_ctas = (int)n;
+    return true;
+}
+
 /* 0 or 1. */
 static bool read_bit(const char *text, bool *bit)
 {
@@ -215,6 +235,9 @@ static const struct variable {
     {"PEAL_TIMEOUT", "auto", "auto, or seconds, decimals allowed, to 1000000000; 0 for none",
      "How long a call waits before it fails; auto is 1800, and none for calls taken from an MPI program.", read_timeout},
     {"PEAL_SHM", "on", "on or off", "off: ranks of one host exchange messages, as those of different hosts do.", read_shm},
+    {"PEAL_PROTO", "auto", "auto, ll, ll128 or bulk",
+     "How data crosses between GPUs: lines of 16 or of 128 bytes with flags in them, or data and then a flag.", read_proto},
+    {"PEAL_MAX_CTAS", "auto", "auto, or 1 to 64", "How many CTAs a call on device memory takes at most.", read_max_ctas},
     {"PEAL_SCRATCH", "16m", "bytes from 1 to 1024g, with k, m or g",
      "GPU memory of all communicators of a process on one GPU; each takes half of what is left.", read_scratch},
     {"PEAL_P2P", "1", "0 or 1", "0: GPUs do not access each other's memory.", read_p2p},
@@ -257,7 +280,7 @@ static bool known(const char *setting, size_t len)
 
 static void check_names(void)
 {
-    char all[256];
+    char all[384];
     size_t len = 0;
     for (int i = 0; i < VARIABLES; i++)
         len += (size_t)snprintf(all + len, sizeof(all) - len, " %s", table[i].name);
