@@ -79,6 +79,7 @@ typedef struct peali_cuda_lane {
     uint32_t heard; /* 1: by the end of the last one, every rank was known to have begun it */
     uint32_t calls; /* lane 0: so far */
     uint32_t dead;  /* 1: the report is not FINE */
+    uint32_t noticed; /* lane 0: 1: this call has told that it waits */
 } peali_cuda_lane;
 
 /* What a kernel tells the host, in host memory mapped into the device; zeroed once, written once, KIND last. */
@@ -114,9 +115,10 @@ typedef struct peali_cuda_call {
     unsigned char *scratch[PEALI_CUDA_RANKS]; /* of each rank, as this device sees it */
     peali_cuda_layout layout;
     peali_cuda_lane *lane;
-    peali_cuda_report *report;
+    peali_cuda_report *report; /* two: what it ended with, and for whom it waits and goes on waiting: zeroed again by who read it */
     const uint32_t *abort; /* in host memory: not 0, leave. Read once in a while by who waits */
     uint64_t deadline_ns;  /* of one wait; 0: none */
+    uint64_t notice_ns;    /* a wait of so long for a rank that has not come is told to the host, once a call; 0: never */
     peali_cuda_op ops[PEALI_CUDA_OPS];
     peali_cuda_loc locs[PEALI_CUDA_LOCS];
 } peali_cuda_call;

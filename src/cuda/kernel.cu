@@ -261,6 +261,7 @@ DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank)
     store_word((uint64_t *)(c.scratch[rank] + c.layout.board) + (call & 1) * c.nranks + c.me, mine);
     if (rank == c.me) {
         c.lane[0].calls = call;
+        store_relaxed(&c.lane[0].noticed, 0);
         return;
     }
     for (bool go_on = true; go_on;) {

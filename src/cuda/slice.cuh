@@ -215,7 +215,7 @@ DEVICE void blame(const peali_cuda_call &c, uint64_t own, peali_cuda_report *r)
 /* Of those that operation OP waits for. */
 DEVICE uint32_t first_slot(const peali_cuda_call &c, uint32_t op)
 {
-    for (uint32_t k = 0; op < c.nops && k < c.ops[op].nsrc; k++)
+    for (uint32_t k = 0; op < PEALI_CUDA_OPS && op < c.nops && k < c.ops[op].nsrc; k++)
         if (c.locs[c.ops[op].locs + k].where >= PEALI_CUDA_SLOT)
             return c.locs[c.ops[op].locs + k].slot;
     return PEALI_CUDA_SLOTS;
@@ -228,29 +228,55 @@ DEVICE uint64_t own_call(const peali_cuda_call &c)
     return ahead((uint32_t)(odd >> 32), (uint32_t)(even >> 32)) > 0 ? odd : even;
 }
 
+/* The call OWN of this rank, in which it waits in EPOCH and OP, and for whom. */
+DEVICE peali_cuda_report look_around(const peali_cuda_call &c, uint32_t epoch, uint32_t op, uint64_t own)
+{
+    peali_cuda_report r = {};
+    blame(c, own, &r);
+    r.epoch = epoch;
+    r.lane = cta_here();
+    r.op = op;
+    r.slot = first_slot(c, op);
+    return r;
+}
+
+/* The fields are there before the kind is (store_release; the host acquires). */
+DEVICE void tell_host(peali_cuda_report *to, const peali_cuda_report &r, uint32_t kind)
+{
+    store_relaxed(&to->rank, r.rank);
+    store_relaxed(&to->mine, r.mine);
+    store_relaxed(&to->its, r.its);
+    store_relaxed(&to->epoch, r.epoch);
+    store_relaxed(&to->lane, r.lane);
+    store_relaxed(&to->op, r.op);
+    store_relaxed(&to->slot, r.slot);
+    store_release(&to->kind, kind);
+}
+
 /*
  * The first thread of a launch that gives up says why, and makes the others of this launch and of all later ones leave: they look
- * at DEAD, on the device, for a look at the host's memory takes a microsecond. The report's fields are there before its kind is
- * (store_release; the host acquires). OWN is what this rank calls, as on the board.
+ * at DEAD, on the device, for a look at the host's memory takes a microsecond. OWN is what this rank calls, as on the board.
  */
 DEVICE_SLOW void report(const peali_cuda_call &c, uint32_t kind, uint32_t epoch, uint32_t op, uint64_t own)
 {
     if (!take_first(&c.lane[0].dead))
         return;
-    peali_cuda_report r = {};
-    blame(c, own, &r);
-    if (kind == PEALI_CUDA_LATE && r.its)
-        kind = PEALI_CUDA_DIFFERS;
-    store_relaxed(&c.report->rank, r.rank);
-    store_relaxed(&c.report->mine, r.mine);
-    store_relaxed(&c.report->its, r.its);
-    store_relaxed(&c.report->epoch, epoch);
-    store_relaxed(&c.report->lane, cta_here());
-    store_relaxed(&c.report->op, op);
-    store_relaxed(&c.report->slot, first_slot(c, op));
-    store_release(&c.report->kind, kind);
+    const peali_cuda_report r = look_around(c, epoch, op, own);
+    tell_host(c.report, r, kind == PEALI_CUDA_LATE && r.its ? (uint32_t)PEALI_CUDA_DIFFERS : kind);
     for (uint32_t i = 1; i < c.layout.lanes; i++)
         store_relaxed(&c.lane[i].dead, 1);
+}
+
+/* A wait that is long: false where calls differ, so that it is in vain. One that is for data alone is nobody's fault. */
+DEVICE_SLOW bool notice(const peali_cuda_call &c, uint32_t epoch, uint32_t op)
+{
+    const uint64_t own = own_call(c);
+    const peali_cuda_report r = look_around(c, epoch, op, own);
+    if (r.its)
+        report(c, PEALI_CUDA_DIFFERS, epoch, op, own);
+    else if (r.rank != PEALI_CUDA_RANKS && load_relaxed(&c.report[1].kind) == PEALI_CUDA_FINE && take_first(&c.lane[0].noticed))
+        tell_host(&c.report[1], r, PEALI_CUDA_LATE);
+    return !r.its;
 }
 
 /* Looks at clocks and hosts are for who has waited for long: 1024 looks at landing memory take about a millisecond. */
@@ -266,6 +292,8 @@ DEVICE_SLOW uint64_t wait_on(const peali_cuda_call &c, uint32_t epoch, uint32_t 
         return 0;
     }
     uint64_t now = now_ns();
+    if (since && c.notice_ns && now - since > c.notice_ns && !notice(c, epoch, op))
+        return 0;
     if (!since || !c.deadline_ns || now - since <= c.deadline_ns)
         return since ? since : now;
     report(c, PEALI_CUDA_LATE, epoch, op, own_call(c));
