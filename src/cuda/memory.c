@@ -13,7 +13,7 @@ static bool unreadable(const void *at)
     return process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0 && errno == EFAULT;
 }
 
-peali_memory peali_cuda_memory(const void *at, int *device)
+peali_memory peali_cuda_known(const void *at, int *device)
 {
     peali_cu_enum attributes[] = {PEALI_CU_POINTER_MEMORY, PEALI_CU_POINTER_MANAGED, PEALI_CU_POINTER_DEVICE};
     peali_cu_enum memory = 0;
@@ -25,9 +25,15 @@ peali_memory peali_cuda_memory(const void *at, int *device)
     if (!cu)
         return PEALI_MEMORY_HOST;
     if (cu->PointerGetAttributes(3, attributes, values, (peali_cu_ptr)(uintptr_t)at) != 0 || memory == 0)
-        return unreadable(at) ? PEALI_MEMORY_WRONG : PEALI_MEMORY_HOST;
+        return PEALI_MEMORY_HOST;
     if (!managed && memory != PEALI_CU_MEMORY_DEVICE)
         return PEALI_MEMORY_HOST;
     *device = ordinal;
     return managed ? PEALI_MEMORY_MANAGED : PEALI_MEMORY_DEVICE;
+}
+
+peali_memory peali_cuda_memory(const void *at, int *device)
+{
+    peali_memory memory = peali_cuda_known(at, device);
+    return memory == PEALI_MEMORY_HOST && peali_cuda_driver_get(NULL) && unreadable(at) ? PEALI_MEMORY_WRONG : memory;
 }

@@ -21,7 +21,7 @@ enum { MARKS = PEALI_CUDA_RANKS * sizeof(uint64_t) };
 
 /* In host memory, mapped into the device. */
 typedef struct page {
-    peali_cuda_report report;
+    peali_cuda_report report[2]; /* what kernels ended with, and for whom one waits */
     uint32_t abort __attribute__((aligned(64)));
     uint64_t given[PEALI_CUDA_RANKS] __attribute__((aligned(64))); /* marks for the others, and from them */
     uint64_t got[PEALI_CUDA_RANKS];
@@ -41,6 +41,7 @@ struct peali_team {
     peali_cu_ptr scratch[PEALI_CUDA_RANKS]; /* as this device sees them */
     bool opened[PEALI_CUDA_RANKS];          /* by a handle */
     uint64_t expected[PEALI_CUDA_RANKS];    /* the mark of each rank here */
+    bool lines;
     peali_cuda_layout layout;
 };
 
@@ -78,7 +79,7 @@ static peal_status settle(peali_team *t, const char *what)
 
 static peal_status get_memory(peali_team *t, size_t bytes)
 {
-    const size_t lanes = PEALI_CUDA_LANES * sizeof(peali_cuda_lane);
+    const size_t lanes = PEALI_CUDA_LANES * sizeof(peali_cuda_lane) + PEALI_CUDA_PACK; /* and the token */
     const char *call = "cuMemAlloc";
     peali_cu_result result = t->cu->MemAlloc(&t->mine, bytes);
     if (result == 0)
@@ -218,6 +219,22 @@ static peal_status reach(peali_team *t, const peali_team_card *cards, int x)
     return status;
 }
 
+/* Atomics go over NVLink, and not over PCI. */
+static bool linked(const peali_cuda_driver *cu, peali_cu_device mine, const peali_cu_uuid *peer)
+{
+    int n = 0, atomics = 0;
+    if (cu->DeviceGetCount(&n) != 0)
+        return false;
+    for (int i = 0; i < n; i++) {
+        peali_cu_device device;
+        peali_cu_uuid uuid;
+        if (cu->DeviceGet(&device, i) != 0 || cu->DeviceGetUuid(&uuid, device) != 0 || !same(&uuid, peer))
+            continue;
+        return device == mine || (cu->DeviceGetP2PAttribute(&atomics, PEALI_CU_P2P_ATOMICS, mine, device) == 0 && atomics);
+    }
+    return false;
+}
+
 /* The least scratch of all, cut for N ranks. */
 static peal_status lay_out(peali_team *t, const peali_team_card *cards)
 {
@@ -265,8 +282,11 @@ peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int 
         status = peali_gpu_enter(team->gpu, team->rank, &visit);
     if (status != PEAL_OK)
         return status;
-    for (int x = 0; x < n && status == PEAL_OK; x++)
+    team->lines = true;
+    for (int x = 0; x < n && status == PEAL_OK; x++) {
         status = reach(team, cards, x);
+        team->lines &= linked(team->cu, team->gpu->device, &cards[x].device);
+    }
     if (status == PEAL_OK)
         status = leave_marks(team, cards);
     peali_gpu_leave(team->gpu, &visit);
@@ -298,6 +318,16 @@ const peali_cuda_layout *peali_team_layout(const peali_team *team)
 int peali_team_device(const peali_team *team)
 {
     return team->gpu->device;
+}
+
+bool peali_team_lines(const peali_team *team)
+{
+    return team->lines;
+}
+
+void *peali_team_token(const peali_team *team)
+{
+    return (void *)(uintptr_t)(team->lanes + PEALI_CUDA_LANES * sizeof(peali_cuda_lane));
 }
 
 /* CALL with what belongs to the communicator and to this very call. */
@@ -345,7 +375,19 @@ peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uin
 /* Acquire: the rest of the report was written before its kind, by a kernel. */
 const peali_cuda_report *peali_team_report(const peali_team *team)
 {
-    return peali_load_acquire(&team->page->report.kind) == PEALI_CUDA_FINE ? NULL : &team->page->report;
+    return peali_load_acquire(&team->page->report[0].kind) == PEALI_CUDA_FINE ? NULL : &team->page->report[0];
+}
+
+/* Acquires likewise. */
+const peali_cuda_report *peali_team_notice(const peali_team *team)
+{
+    return peali_load_acquire(&team->page->report[1].kind) == PEALI_CUDA_FINE ? NULL : &team->page->report[1];
+}
+
+/* The next one is written when this one was read. */
+void peali_team_heed(peali_team *team)
+{
+    peali_store_release(&team->page->report[1].kind, PEALI_CUDA_FINE);
 }
 
 void peali_team_abort(peali_team *team)

@@ -64,6 +64,15 @@ const peali_cuda_layout *peali_team_layout(const peali_team *team);
 int peali_team_device(const peali_team *team);
 
 /*
+ * Do lines of 128 bytes that this device stores arrive whole at all others, as NVLink brings them? False where that cannot be
+ * known, as for a device that this process may not see.
+ */
+bool peali_team_lines(const peali_team *team);
+
+/* Bytes of this rank's device that are a barrier's to combine. */
+void *peali_team_token(const peali_team *team);
+
+/*
  * One launch of CALL, as peali_cuda_load made it, with signature and deadline_ns, on STREAM. The kernel has a copy of CALL by then.
  * Nothing waits.
  */
@@ -72,6 +81,13 @@ PEAL_MUST_CHECK peal_status peali_team_launch(peali_team *team, const peali_cuda
 
 /* What the kernels found, without waiting for any: NULL as long as all is well. */
 const peali_cuda_report *peali_team_report(const peali_team *team);
+
+/*
+ * For whom a kernel waits for longer than a call's notice_ns, and goes on waiting: NULL where none does. Heed makes room for the
+ * next one. Threads: one at a time.
+ */
+const peali_cuda_report *peali_team_notice(const peali_team *team);
+void peali_team_heed(peali_team *team);
 
 /* Makes all kernels of this team that wait leave. Threads: any. */
 void peali_team_abort(peali_team *team);
@@ -95,5 +111,8 @@ void peali_team_close(peali_team **team);
  */
 typedef enum peali_memory { PEALI_MEMORY_HOST, PEALI_MEMORY_DEVICE, PEALI_MEMORY_MANAGED, PEALI_MEMORY_WRONG } peali_memory;
 peali_memory peali_cuda_memory(const void *at, int *device);
+
+/* The same without asking the kernel, so that what is WRONG counts as HOST. Threads: any. */
+peali_memory peali_cuda_known(const void *at, int *device);
 
 #endif

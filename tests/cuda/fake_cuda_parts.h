@@ -103,6 +103,9 @@ struct CUctx_st *fake_current(void);
 /* Can the device of CONTEXT access the BYTES at AT? The lock is held. */
 bool fake_reaches(const struct CUctx_st *context, peali_cu_ptr at, size_t bytes);
 
+/* Is AT memory of the program that the driver does not know? The lock is held. */
+bool fake_pageable(peali_cu_ptr at);
+
 /* Is AT memory of another device than CONTEXT's? The lock is held. */
 bool fake_foreign(const struct CUctx_st *context, peali_cu_ptr at);
 

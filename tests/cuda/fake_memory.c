@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static const size_t memory = (size_t)1 << 30; /* of a device */
@@ -57,6 +58,14 @@ bool fake_reaches(const struct CUctx_st *context, peali_cu_ptr at, size_t bytes)
         return false;
     return b->kind == PEALI_CU_MEMORY_HOST || b->opens || b->managed || b->context == context ||
            context->reaches[b->context->device];
+}
+
+/* What was freed cannot be read. */
+bool fake_pageable(peali_cu_ptr at)
+{
+    char byte;
+    struct iovec here = {&byte, 1}, there = {(void *)(uintptr_t)at, 1};
+    return !find(at) && process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
 bool fake_foreign(const struct CUctx_st *context, peali_cu_ptr at)

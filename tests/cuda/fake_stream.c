@@ -275,7 +275,8 @@ static peali_cu_result move(const fake_op *o, peali_cu_strm stream)
     if (!context)
         return INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
-    bool there = fake_reaches(context, o->to, o->bytes) && (o->kind == SET || fake_reaches(context, o->from, o->bytes));
+    bool to = fake_reaches(context, o->to, o->bytes) || (o->kind == COPY && fake_pageable(o->to));
+    bool there = to && (o->kind == SET || fake_reaches(context, o->from, o->bytes) || fake_pageable(o->from));
     peali_cu_result result = there ? fake_put(fake_find(stream), o) : INVALID_VALUE;
     pthread_mutex_unlock(&fake_lock);
     return result;
@@ -287,7 +288,7 @@ peali_cu_result cuMemsetD8Async(peali_cu_ptr to, unsigned char value, size_t byt
     return move(&(fake_op){.kind = SET, .to = to, .value = value, .bytes = bytes}, stream);
 }
 
-/* Between memory that the driver knows; the driver itself takes pageable memory too. */
+/* From and to pageable memory the driver has copied when it returns; this is only in its turn, like all else. */
 peali_cu_result cuMemcpyAsync(peali_cu_ptr to, peali_cu_ptr from, size_t bytes, peali_cu_strm stream)
 {
     ENTER(cuMemcpyAsync);
