@@ -11,6 +11,15 @@
  * else the logs of the others alone have them.
  *
  * After a call failed, its buffers are freed after the communicator: other ranks may still read them.
+ *
+ * Device memory. STREAM is a CUstream (or cudaStream_t), for buffers of cudaMalloc and its relatives, on the device that was
+ * current in the communicator's first such call. The call is enqueued on it and returns; NULL is the legacy default stream where
+ * the buffers are device memory, and nothing where they are not: then the call is done on return, as ever. All buffers of all
+ * ranks are of one kind. A request of such a call says that it was enqueued, and no more.
+ *
+ * A stream may be captured into a graph: each call becomes one kernel node, which is replayed without any call of Peal. Whether
+ * a call is captured is equal on all ranks. The first call on a communicator may be a captured one. What goes wrong on a device
+ * after a call has returned is logged, and returned by peal_comm_error and by later calls.
  */
 #ifndef PEAL_PEAL_H
 #define PEAL_PEAL_H
@@ -123,8 +132,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_threads(peal_threads *t
 /*
  * Ends a communicator and writes NULL; NULL in *COMM does nothing.
  *
- * Collective: yes; no call on it is under way.
- * Threads:    one per COMM.    Blocks: no.
+ * Collective: yes; no call on it is under way, and no graph that has calls on it is launched any more.
+ * Threads:    one per COMM.    Blocks: no; after calls on device memory, until all ranks have come and their devices are done.
  */
 PEAL_PUBLIC void peal_comm_destroy(peal_comm **comm);
 
@@ -152,10 +161,13 @@ PEAL_PUBLIC void peal_mem_free(void *at);
  *
  * Shape:      sendbuf, recvbuf: count elements of type. sendbuf == recvbuf: in place. Any other overlap is an error.
  * Units:      count in elements.
- * Returns:    PEAL_OK; PEAL_ERR_INVALID a NULL buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_UNSUPPORTED
- *             stream is not NULL (this build has no device code); PEAL_ERR_NET, PEAL_ERR_TIMEOUT: COMM is of no more use.
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID a buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_NET,
+ *             PEAL_ERR_TIMEOUT, PEAL_ERR_MISMATCH: COMM is of no more use. On device memory also PEAL_ERR_UNSUPPORTED it cannot be
+ *             had here, nothing started; PEAL_ERR_CUDA; PEAL_ERR_CAPTURE not while a stream is captured, and the capture is still
+ *             valid.
  * Collective: yes; same count, type and op on every rank.
- * Threads:    one per COMM.    Blocks: until recvbuf is complete here and every message sent was delivered.
+ * Threads:    one per COMM.    Blocks: until recvbuf is complete here and every message sent was delivered; on device memory no,
+ *             but for the first such call, until all ranks have called.
  * Source:     MPI 4.1, section 6.9.6.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type,
@@ -287,6 +299,25 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_force(peal_comm *comm, peal_ki
  * Threads:    one per COMM.    Blocks: no.
  */
 PEAL_PUBLIC void peal_comm_force_slice(peal_comm *comm, size_t bytes);
+
+/*
+ * Makes calls on device memory take at most CTAS thread blocks each, from the next one on; 0 returns the choice to Peal
+ * (PEAL_MAX_CTAS). Graphs keep what they were captured with.
+ *
+ * Shape:      ctas: 0 to 64.
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID.
+ * Collective: every rank gives the same number between the same two calls.
+ * Threads:    one per COMM.    Blocks: no.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_max_ctas(peal_comm *comm, int ctas);
+
+/*
+ * What a call on COMM failed with, on a device too: PEAL_OK as long as nothing is known to be wrong. Once it is an error, it stays.
+ *
+ * Returns: PEAL_OK; PEAL_ERR_MISMATCH; PEAL_ERR_TIMEOUT; PEAL_ERR_ABORTED; PEAL_ERR_NET.
+ * Threads: any, while COMM lives.    Blocks: no; no stream is waited for.
+ */
+PEAL_PUBLIC peal_status peal_comm_error(const peal_comm *comm);
 
 /*
  * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank. Other ranks are not told.

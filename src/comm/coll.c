@@ -3,21 +3,10 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "comm/comm_private.h"
+#include "comm/device.h"
 #include "comm/select.h"
 
-typedef struct call {
-    peal_kind kind;
-    const void *in;
-    void *out;
-    size_t count;
-    peal_type type;
-    peal_op op;
-    int root;
-    const void *stream;
-} call;
-
-__attribute__((format(printf, 3, 4))) static peal_status refuse(const peal_comm *comm, const call *c, const char *format, ...)
+peal_status peali_coll_refuse(const peal_comm *comm, const peali_call *c, const char *format, ...)
 {
     char why[256];
     va_list args;
@@ -34,19 +23,19 @@ typedef struct extent {
     size_t bytes;
 } extent;
 
-static extent given(const peal_comm *comm, const call *c, size_t bytes)
+static extent given(const peal_comm *comm, const peali_call *c, size_t bytes)
 {
     return (extent){(uintptr_t)c->in, c->kind == PEAL_REDUCE_SCATTER ? bytes * (size_t)comm->nranks : bytes};
 }
 
-static extent wanted(const peal_comm *comm, const call *c, size_t bytes)
+static extent wanted(const peal_comm *comm, const peali_call *c, size_t bytes)
 {
     bool none = c->kind == PEAL_REDUCE && comm->rank != c->root;
     return (extent){(uintptr_t)c->out, none ? 0 : c->kind == PEAL_ALLGATHER ? bytes * (size_t)comm->nranks : bytes};
 }
 
 /* In place, both buffers are one, or one is this rank's part of the other. */
-static bool overlap(const peal_comm *comm, const call *c, size_t bytes)
+static bool overlap(const peal_comm *comm, const peali_call *c, size_t bytes)
 {
     extent a = given(comm, c, bytes), b = wanted(comm, c, bytes);
     uintptr_t part = bytes * (size_t)comm->rank;
@@ -54,33 +43,29 @@ static bool overlap(const peal_comm *comm, const call *c, size_t bytes)
     return !in_place && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
 
-static peal_status check_buffers(const peal_comm *comm, const call *c, size_t bytes)
+static peal_status check_buffers(const peal_comm *comm, const peali_call *c, size_t bytes)
 {
     extent out = wanted(comm, c, bytes);
     if (bytes > 0 && (!c->in || (out.bytes > 0 && !c->out)))
-        return refuse(comm, c, "%s is NULL and count is %zu", c->in ? "recvbuf" : "sendbuf", c->count);
+        return peali_coll_refuse(comm, c, "%s is NULL and count is %zu", c->in ? "recvbuf" : "sendbuf", c->count);
     if (overlap(comm, c, bytes))
-        return refuse(comm, c, "sendbuf %p and recvbuf %p overlap; see peal.h for in place", c->in, c->out);
+        return peali_coll_refuse(comm, c, "sendbuf %p and recvbuf %p overlap; see peal.h for in place", c->in, c->out);
     return PEAL_OK;
 }
 
-static peal_status check(const peal_comm *comm, const call *c)
+static peal_status check(const peal_comm *comm, const peali_call *c)
 {
     size_t elem = peal_type_bytes(c->type);
     if (elem == 0)
-        return refuse(comm, c, "type %d is none of 0 to %d", (int)c->type, PEAL_TYPE_COUNT - 1);
+        return peali_coll_refuse(comm, c, "type %d is none of 0 to %d", (int)c->type, PEAL_TYPE_COUNT - 1);
     if (c->op < 0 || c->op >= PEAL_OP_COUNT)
-        return refuse(comm, c, "op %d is none of 0 to %d", (int)c->op, PEAL_OP_COUNT - 1);
+        return peali_coll_refuse(comm, c, "op %d is none of 0 to %d", (int)c->op, PEAL_OP_COUNT - 1);
     if (!peal_op_takes(c->op, c->type))
-        return refuse(comm, c, "op %s is not defined for type %s", peal_op_name(c->op), peal_type_name(c->type));
+        return peali_coll_refuse(comm, c, "op %s is not defined for type %s", peal_op_name(c->op), peal_type_name(c->type));
     if (c->root < 0 || c->root >= comm->nranks)
-        return refuse(comm, c, "root %d is none of the %d ranks", c->root, comm->nranks);
+        return peali_coll_refuse(comm, c, "root %d is none of the %d ranks", c->root, comm->nranks);
     if (c->count > PTRDIFF_MAX / elem / (size_t)comm->nranks)
-        return refuse(comm, c, "count %zu of type %s is more than memory holds", c->count, peal_type_name(c->type));
-    if (c->stream) {
-        refuse(comm, c, "stream %p: no device code in this build; pass NULL with host memory", c->stream);
-        return PEAL_ERR_UNSUPPORTED;
-    }
+        return peali_coll_refuse(comm, c, "count %zu of type %s is more than memory holds", c->count, peal_type_name(c->type));
     return check_buffers(comm, c, c->count * elem);
 }
 
@@ -113,12 +98,12 @@ static void learn(peal_comm *comm)
 }
 
 /* The place where such a call is remembered, if it is. */
-static peali_recent *recent(peal_comm *comm, const call *c)
+static peali_recent *recent(peal_comm *comm, const peali_call *c)
 {
     return &comm->recent[(c->count ^ (size_t)c->kind << 1 ^ (size_t)c->type << 2 ^ (size_t)c->op << 3) % PEALI_RECENT];
 }
 
-static bool remembers(const peal_comm *comm, const peali_recent *r, const call *c)
+static bool remembers(const peal_comm *comm, const peali_recent *r, const peali_call *c)
 {
     return r->made == comm->plans.made && r->count == c->count && r->kind == c->kind && r->type == c->type && r->op == c->op &&
            r->root == c->root && r->forced == comm->forced[c->kind] && r->slice_bytes == comm->slice_bytes && r->plan &&
@@ -126,12 +111,12 @@ static bool remembers(const peal_comm *comm, const peali_recent *r, const call *
 }
 
 /* Chooses the algorithm of such a call, and remembers its plan. */
-static peal_status choose(peal_comm *comm, const call *c, peali_recent *r)
+static peal_status choose(peal_comm *comm, const peali_call *c, peali_recent *r)
 {
     peal_problem problem = peali_comm_problem(comm, c->kind, c->op, c->root);
     peali_job job = {.count = c->count, .type = c->type, .op = c->op, .root = c->root};
     if (!peali_select(comm, c->kind, &job)) {
-        refuse(comm, c, "no algorithm fits %d ranks", comm->nranks);
+        peali_coll_refuse(comm, c, "no algorithm fits %d ranks", comm->nranks);
         return PEAL_ERR_UNSUPPORTED;
     }
     const peali_plan *plan;
@@ -145,7 +130,7 @@ static peal_status choose(peal_comm *comm, const call *c, peali_recent *r)
     return PEAL_OK;
 }
 
-static peal_status start(peal_comm *comm, const call *c)
+static peal_status start(peal_comm *comm, const peali_call *c, const peali_signature *as)
 {
     learn(comm);
     peali_recent *r = recent(comm, c);
@@ -155,42 +140,66 @@ static peal_status start(peal_comm *comm, const call *c)
     (*r->calls)++;
     comm->kind = c->kind;
     comm->size = r->size;
-    peali_run_start(comm->runner, r->plan, c->in, c->out, comm->sequence);
+    if (as)
+        peali_run_start_as(comm->runner, r->plan, c->in, c->out, as);
+    else
+        peali_run_start(comm->runner, r->plan, c->in, c->out, comm->sequence);
     return PEAL_OK;
 }
 
-/* Starts the call and gives its request; a call of nothing is over at once. */
-static peal_status begin(peal_comm *comm, const call *c, peal_request **request)
+static peal_status begin_on_host(peal_comm *comm, const peali_call *c)
+{
+    const peali_job empty = {.kind = c->kind, .type = c->type, .op = c->op, .root = c->root};
+    peal_status status = c->count > 0 ? start(comm, c, NULL) : PEAL_OK;
+    if (c->count == 0)
+        peali_run_nothing(comm->runner, &empty, comm->sequence);
+    comm->sequence++;
+    return status;
+}
+
+/* Starts the call and gives its request; one of nothing, and one that is enqueued, is over at once. */
+static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **request)
 {
     if (!comm || !request) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "peal_%s: %s is NULL", peal_kind_name(c->kind), comm ? "request" : "comm");
         return PEAL_ERR_INVALID;
     }
     if (comm->request.comm)
-        return refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
+        return peali_coll_refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
     peal_status status = check(comm, c);
-    const peali_job empty = {.kind = c->kind, .type = c->type, .op = c->op, .root = c->root};
-    if (status == PEAL_OK && c->count > 0)
-        status = start(comm, c);
-    else if (status == PEAL_OK)
-        peali_run_nothing(comm->runner, &empty, comm->sequence);
     if (status == PEAL_OK)
-        *request = peali_request_begin(comm, c->count > 0);
-    comm->sequence++;
+        status = peali_device_failure(comm);
+    if (status != PEAL_OK) {
+        comm->sequence++;
+        return status;
+    }
+    bool device = peali_device_wants(comm, c);
+    status = device ? peali_device_call(comm, c) : begin_on_host(comm, c);
+    if (status == PEAL_OK)
+        *request = peali_request_begin(comm, !device && c->count > 0);
     return status;
 }
 
-static peal_status collective(peal_comm *comm, const call *c)
+static peal_status collective(peal_comm *comm, const peali_call *c)
 {
     peal_request *request;
     peal_status status = begin(comm, c, &request);
     return status == PEAL_OK ? peal_wait(&request) : status;
 }
 
+peal_status peali_coll_gather(peal_comm *comm, const peali_signature *as, const void *mine, void *all, size_t bytes)
+{
+    peal_status status = start(comm, &(peali_call){PEAL_ALLGATHER, mine, all, bytes, PEAL_UINT8, PEAL_SUM, 0, NULL}, as);
+    if (status != PEAL_OK)
+        return status;
+    peal_request *request = peali_request_begin(comm, true);
+    return peal_wait(&request);
+}
+
 peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,
                            void *stream)
 {
-    return collective(comm, &(call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream});
+    return collective(comm, &(peali_call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream});
 }
 
 /* Nothing is combined: any op will do that the type takes. */
@@ -204,76 +213,83 @@ static peal_op any_op(peal_type type)
 
 peal_status peal_allgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type, peal_comm *comm, void *stream)
 {
-    return collective(comm, &(call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, any_op(type), 0, stream});
+    return collective(comm, &(peali_call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, any_op(type), 0, stream});
 }
 
 peal_status peal_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount, peal_type type, peal_op op, peal_comm *comm,
                                 void *stream)
 {
-    return collective(comm, &(call){PEAL_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, type, op, 0, stream});
+    return collective(comm, &(peali_call){PEAL_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, type, op, 0, stream});
 }
 
 peal_status peal_broadcast(void *buffer, size_t count, peal_type type, int root, peal_comm *comm, void *stream)
 {
-    return collective(comm, &(call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream});
+    return collective(comm, &(peali_call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream});
 }
 
 peal_status peal_reduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, int root, peal_comm *comm,
                         void *stream)
 {
-    return collective(comm, &(call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream});
+    return collective(comm, &(peali_call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream});
 }
 
 /* One byte of the communicator's own: nobody has it combined before all have given theirs. */
-static call barrier_call(peal_comm *comm, void *stream)
+static peali_call barrier_call(peal_comm *comm, void *stream)
 {
     unsigned char *token = comm ? &comm->token : NULL;
-    return (call){PEAL_BARRIER, token, token, 1, PEAL_BYTE, PEAL_BAND, 0, stream};
+    return (peali_call){PEAL_BARRIER, token, token, 1, PEAL_BYTE, PEAL_BAND, 0, stream};
 }
 
 peal_status peal_barrier(peal_comm *comm, void *stream)
 {
-    call c = barrier_call(comm, stream);
+    peali_call c = barrier_call(comm, stream);
     return collective(comm, &c);
 }
 
 peal_status peal_ibarrier(peal_comm *comm, void *stream, peal_request **request)
 {
-    call c = barrier_call(comm, stream);
+    peali_call c = barrier_call(comm, stream);
     return begin(comm, &c, request);
 }
 
 peal_status peal_iallreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,
                             void *stream, peal_request **request)
 {
-    return begin(comm, &(call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream}, request);
+    return begin(comm, &(peali_call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream}, request);
 }
 
 peal_status peal_iallgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type, peal_comm *comm, void *stream,
                             peal_request **request)
 {
-    return begin(comm, &(call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, any_op(type), 0, stream}, request);
+    return begin(comm, &(peali_call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, any_op(type), 0, stream}, request);
 }
 
 peal_status peal_ireduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount, peal_type type, peal_op op, peal_comm *comm,
                                  void *stream, peal_request **request)
 {
-    return begin(comm, &(call){PEAL_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, type, op, 0, stream}, request);
+    return begin(comm, &(peali_call){PEAL_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, type, op, 0, stream}, request);
 }
 
 peal_status peal_ibroadcast(void *buffer, size_t count, peal_type type, int root, peal_comm *comm, void *stream,
                             peal_request **request)
 {
-    return begin(comm, &(call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream}, request);
+    return begin(comm, &(peali_call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream}, request);
 }
 
 peal_status peal_ireduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, int root, peal_comm *comm,
                          void *stream, peal_request **request)
 {
-    return begin(comm, &(call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream}, request);
+    return begin(comm, &(peali_call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream}, request);
+}
+
+peal_status peal_comm_error(const peal_comm *comm)
+{
+    peal_status status = peali_device_failure(comm);
+    return status == PEAL_OK ? peali_runner_failure(comm->runner) : status;
 }
 
 void peal_comm_abort(peal_comm *comm)
 {
     peali_runner_abort(comm->runner);
+    peali_device_abort(comm);
 }

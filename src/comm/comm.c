@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "comm/device.h"
 #include "comm/nodes.h"
 #include "comm/routes.h"
 #include "comm/select.h"
@@ -43,6 +44,8 @@ static uint64_t config_hash(const char *transport)
     const peali_tuning *tuning = peali_tuning_get();
     uint64_t h = text_hash(c->level, text_hash(c->nodes, text_hash(transport, text_hash(c->algo, 0))));
     h = XXH3_64bits_withSeed(&c->slice_bytes, sizeof c->slice_bytes, h) ^ c->shm;
+    const int device[] = {c->proto, c->max_ctas};
+    h = XXH3_64bits_withSeed(device, sizeof device, h);
     return tuning ? h ^ peali_tuning_hash(tuning) : h;
 }
 
@@ -58,8 +61,8 @@ static peal_status agree(const hello *all, int n, int rank)
     for (int r = 0; r < n; r++)
         if (all[r].config != all[rank].config) {
             peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
-                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES, PEAL_LEVEL, PEAL_SHM or the table of "
-                      "PEAL_TUNING differs on rank %d; set them alike", r);
+                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES, PEAL_LEVEL, PEAL_SHM, PEAL_PROTO, "
+                      "PEAL_MAX_CTAS or the table of PEAL_TUNING differs on rank %d; set them alike", r);
             return PEAL_ERR_CONFIG;
         }
     return PEAL_OK;
@@ -99,11 +102,23 @@ void peal_comm_force_slice(peal_comm *comm, size_t bytes)
     comm->slice_bytes = bytes;
 }
 
-/* PEAL_SLICE, and PEAL_ALGO, which holds for the kinds that have an algorithm of that name. */
+peal_status peal_comm_max_ctas(peal_comm *comm, int ctas)
+{
+    if (ctas < 0 || ctas > PEALI_CUDA_LANES) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_max_ctas: %d is none of 1 to %d, nor 0 for Peal's "
+                  "choice", ctas, PEALI_CUDA_LANES);
+        return PEAL_ERR_INVALID;
+    }
+    comm->max_ctas = ctas;
+    return PEAL_OK;
+}
+
+/* PEAL_MAX_CTAS, PEAL_SLICE, and PEAL_ALGO, which holds for the kinds that have an algorithm of that name. */
 static peal_status force_configured(peal_comm *comm)
 {
     const char *name = peali_config_get()->algo;
     comm->slice_bytes = (size_t)peali_config_get()->slice_bytes;
+    comm->max_ctas = peali_config_get()->max_ctas;
     bool known = !name;
     for (int kind = 0; name && kind < PEAL_KIND_COUNT; kind++) {
         if (!peali_algo_find(peali_comm_schedules((peal_kind)kind), name))
@@ -384,6 +399,7 @@ void peal_comm_destroy(peal_comm **comm)
         return;
     peal_comm *c = *comm;
     peali_request_drop(c);
+    peali_device_close(c);
     peali_plans_free(&c->plans);
     peali_runner_destroy(&c->runner);
     if (c->net)
@@ -400,6 +416,7 @@ void peal_comm_destroy(peal_comm **comm)
 void peali_comm_be_patient(peal_comm *comm)
 {
     peali_runner_be_patient(comm->runner);
+    comm->staged = true;
 }
 
 int peal_comm_rank(const peal_comm *comm)

@@ -42,10 +42,18 @@ PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int
                                                       peal_comm **comm);
 
 /*
- * From here on COMM warns of absent ranks after 60 s, and has no deadline but PEAL_TIMEOUT's: for programs that never asked for
- * Peal.
+ * From here on COMM warns of absent ranks after 60 s, has no deadline but PEAL_TIMEOUT's, and takes all buffers for host memory, as
+ * its caller has staged those that are not: for programs that never asked for Peal.
  */
 PEAL_PUBLIC void peali_comm_be_patient(peal_comm *comm);
+
+/*
+ * Is A or B device memory? Next to nothing is asked where the process has no CUDA. Threads: one per COMM.
+ */
+PEAL_PUBLIC bool peali_comm_any_device(peal_comm *comm, const void *a, const void *b);
+
+/* Copies BYTES, each way and within either memory, and waits for it. PEAL_OK; PEAL_ERR_CUDA (logged). Threads: any. */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_copy(const peal_comm *comm, void *to, const void *from, size_t bytes);
 
 /* Calls started on COMM so far by algorithm, and barriers: NAME and CALLS of entry INDEX 0, 1, ...; 0 past the last. */
 PEAL_PUBLIC int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls);

@@ -13,6 +13,18 @@ struct peal_request {
     peal_request *next; /* of the calls of one thread */
 };
 
+/* The arguments of a call. A barrier's are the communicator's own. */
+typedef struct peali_call {
+    peal_kind kind;
+    const void *in;
+    void *out;
+    size_t count;
+    peal_type type;
+    peal_op op;
+    int root;
+    void *stream;
+} peali_call;
+
 /* A call that was made lately: the plan that it took, as long as no other plan was MADE and nothing else was forced. */
 typedef struct peali_recent {
     size_t count;
@@ -56,7 +68,21 @@ struct peal_comm {
     uint64_t sequence; /* calls so far */
     long *calls;       /* calls done, per entry of peali_algos, and behind them barriers */
     unsigned char token; /* what a barrier reduces: its value is nobody's */
+    struct peali_device *device; /* NULL before the first call on device memory; release in device.c */
+    int max_ctas;      /* 0: as Peal chooses */
+    bool staged;       /* no buffer is device memory */
+    bool cuda;         /* libcuda is loaded, so a buffer may be device memory */
+    unsigned long long libraries; /* that were loaded when it was not */
+    const void *buffers[2];       /* of the last call without a stream */
 };
+
+/* Logs why C is refused: "nothing was started". PEAL_ERR_INVALID. */
+__attribute__((format(printf, 3, 4))) peal_status peali_coll_refuse(const peal_comm *comm, const peali_call *c, const char *format,
+                                                                    ...);
+
+/* An allgather of COMM's own on host memory, as a part of call AS. */
+PEAL_MUST_CHECK peal_status peali_coll_gather(peal_comm *comm, const peali_signature *as, const void *mine, void *all,
+                                              size_t bytes);
 
 /* The request of the call that was just started on COMM; RUNS: it is not over yet. Drop takes it from its thread's list. */
 peal_request *peali_request_begin(peal_comm *comm, bool runs);

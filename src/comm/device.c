@@ -1,0 +1,276 @@
+/*
+ * Ranks meet over host memory, by calls of their own that carry the signature of the call that they are made for: so a rank that
+ * called something else, or on host memory, is found out like any other. They ask nothing of CUDA, so that the first call of a
+ * communicator may be captured.
+ */
+#include "comm/device.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
+
+/* What a rank tells the others, as bytes. */
+typedef struct card {
+    peali_team_card team;
+    uint64_t ledger; /* where it lies */
+    int32_t status;
+    int32_t lines;   /* lines of 128 bytes arrive whole at the others */
+} card;
+
+peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c)
+{
+    peali_job job = {.kind = c->kind, .count = c->count, .type = c->type, .op = c->op, .root = c->root};
+    peali_signature s = peali_signature_of(&job, comm->sequence);
+    s.kind |= PEALI_SIGNATURE_DEVICE;
+    return s;
+}
+
+static void look(peali_watched *watched)
+{
+    peali_device_look((peali_device *)watched);
+}
+
+/*
+ * No rank frees what another may still store to. False where some rank has not parted in good time: then nothing is freed. Each
+ * rank counts in the ledgers of all, its own too, and nobody touches a ledger after that.
+ */
+static bool part(peali_device *d, int64_t patience_ns)
+{
+    int n = d->comm->nranks;
+    if (d->team)
+        peali_team_part(d->team);
+    for (int x = 0; x < n && d->ledgers[x]; x++)
+        (void)peali_add_release(&d->ledgers[x]->parted, 1); /* pairs with the load below */
+    int64_t end_ns = peali_clock_ns() + patience_ns;
+    while (d->ledgers[0] && peali_load_acquire(&d->mine->parted) < n) {
+        if (peali_clock_ns() > end_ns)
+            return false;
+        peali_clock_sleep(50000);
+    }
+    return true;
+}
+
+static void drop(peali_device *d, int64_t patience_ns)
+{
+    peali_watch_end(&d->watched);
+    peali_device_plans_free(&d->plans);
+    if (part(d, patience_ns)) {
+        peali_team_close(&d->team);
+        peali_runner_put_back(d->comm->runner, d->mine);
+    } else {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, d->comm->rank, "device memory of this communicator is kept: %d of %d ranks have "
+                  "ended it", peali_load_relaxed(&d->mine->parted), d->comm->nranks);
+    }
+    pthread_mutex_destroy(&d->lock);
+    peali_free(d);
+}
+
+static peali_device *fresh(peal_comm *comm)
+{
+    peali_device *d = peali_alloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->watched.look = look;
+    d->comm = comm;
+    pthread_mutex_init(&d->lock, NULL);
+    d->mine = peali_runner_get(comm->runner, sizeof *d->mine);
+    return d;
+}
+
+/* The worst that any rank has, which each of them says. */
+static peal_status worst(const peal_comm *comm, const card *all)
+{
+    for (int r = 0; r < comm->nranks; r++)
+        if (all[r].status != PEAL_OK) {
+            if (r != comm->rank)
+                peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "no calls on device memory: rank %d has: %s", r,
+                          peal_status_text((peal_status)all[r].status));
+            return (peal_status)all[r].status;
+        }
+    return PEAL_OK;
+}
+
+/* One number of the calls goes to each exchange. */
+static peal_status exchange(peal_comm *comm, const peali_call *c, const void *mine, void *all, size_t bytes)
+{
+    peali_signature as = peali_device_signature(comm, c);
+    peal_status status = peali_coll_gather(comm, &as, mine, all, bytes);
+    comm->sequence++;
+    return status;
+}
+
+/* After meeting, and after having proved it. */
+static peal_status agree(peali_device *d, const peali_call *c, peal_status status)
+{
+    card mine = {.status = status, .lines = peali_team_lines(d->team)}, all[PEALI_CUDA_RANKS];
+    peal_status met = exchange(d->comm, c, &mine, all, sizeof mine);
+    d->lines = true;
+    for (int r = 0; r < d->comm->nranks && met == PEAL_OK; r++)
+        d->lines &= all[r].lines != 0;
+    return met == PEAL_OK ? worst(d->comm, all) : met;
+}
+
+/* How many ranks share the device that most share. One of them says so. */
+static int sharing(const peal_comm *comm, const card *all)
+{
+    int most = 1;
+    for (int r = 0; r < comm->nranks; r++) {
+        int ranks = 0, first = r;
+        for (int x = 0; x < comm->nranks; x++)
+            if (memcmp(&all[x].team.device, &all[r].team.device, sizeof all[r].team.device) == 0) {
+                ranks++;
+                first = x < first ? x : first;
+            }
+        if (ranks > 1 && first == r && comm->rank == r)
+            peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, r, "%d ranks share this rank's GPU: they take turns, which is slow", ranks);
+        most = ranks > most ? ranks : most;
+    }
+    return most;
+}
+
+static peal_status join(peali_device *d, const card *all)
+{
+    peal_comm *comm = d->comm;
+    peali_team_card cards[PEALI_CUDA_RANKS];
+    for (int r = 0; r < comm->nranks; r++) {
+        cards[r] = all[r].team;
+        d->ledgers[r] = peali_runner_theirs(comm->runner, r, all[r].ledger);
+    }
+    d->sharing = sharing(comm, all);
+    return peali_team_meet(d->team, cards, comm->nranks, comm->rank);
+}
+
+static peal_status prove(peali_device *d)
+{
+    peal_status status = peali_team_prove(d->team);
+    return status == PEAL_OK ? peali_watch_begin(&d->watched) : status;
+}
+
+/* What this rank can do alone. */
+static peal_status begin(const peal_comm *comm, peali_device *d, card *mine)
+{
+    if (!d || !d->mine)
+        return PEAL_ERR_MEMORY;
+    mine->ledger = (uintptr_t)d->mine;
+    return peali_team_open(&d->team, comm->rank, &mine->team);
+}
+
+static peal_status out_of_reach(peal_comm *comm, const peali_call *c)
+{
+    if (comm->nranks > PEALI_CUDA_RANKS)
+        peali_coll_refuse(comm, c, "device memory takes at most %d ranks, and this communicator has %d", PEALI_CUDA_RANKS,
+                          comm->nranks);
+    else
+        peali_coll_refuse(comm, c, "device memory takes ranks that all share one host and its memory, and %d of %d ranks do; "
+                          "PEAL_LOG=info says why", comm->reach.nranks, comm->nranks);
+    return PEAL_ERR_UNSUPPORTED;
+}
+
+/* All ranks come here for the same call, whatever they lack (STATUS: so far), and return the same. */
+static peal_status open(peal_comm *comm, const peali_call *c, peal_status status)
+{
+    if (comm->nranks > PEALI_CUDA_RANKS || comm->reach.nranks < comm->nranks)
+        return out_of_reach(comm, c);
+    card mine = {0}, all[PEALI_CUDA_RANKS];
+    peali_device *d = fresh(comm);
+    mine.status = status == PEAL_OK ? begin(comm, d, &mine) : status;
+    status = exchange(comm, c, &mine, all, sizeof mine);
+    if (status == PEAL_OK)
+        status = worst(comm, all);
+    if (status == PEAL_OK)
+        status = agree(d, c, join(d, all));
+    if (status == PEAL_OK)
+        status = agree(d, c, prove(d));
+    if (status == PEAL_OK)
+        peali_store_release(&comm->device, d); /* pairs with peali_device_failure */
+    else if (d)
+        drop(d, FAILED_PATIENCE_NS);
+    return status;
+}
+
+/* Is a capture of the stream under way? */
+static peal_status look_at_stream(const peal_comm *comm, const peali_call *c, bool *captured)
+{
+    const char *why;
+    const peali_cuda_driver *cu = peali_cuda_driver_get(&why);
+    peali_cu_enum state = 0;
+    *captured = false;
+    if (!cu) {
+        peali_coll_refuse(comm, c, "stream %p: %s", c->stream, why);
+        return PEAL_ERR_UNSUPPORTED;
+    }
+    peali_cu_result result = cu->StreamIsCapturing(c->stream, &state);
+    *captured = state == PEALI_CU_CAPTURE_ACTIVE;
+    if (result == 0 && state != PEALI_CU_CAPTURE_INVALID)
+        return PEAL_OK;
+    const char *name = result == 0 ? "its capture was invalidated" : peali_cuda_error(result);
+    peali_coll_refuse(comm, c, "stream %p cannot take it: %s%s", c->stream, name,
+                      c->stream ? "" : "; without a stream it goes to the legacy default stream, which waits for all others");
+    return result == 0 || result == PEALI_CU_CAPTURE_IMPLICIT ? PEAL_ERR_CAPTURE : PEAL_ERR_CUDA;
+}
+
+static peal_status plan_of(peal_comm *comm, const peali_call *c, const peali_device_plan **plan)
+{
+    peali_device *d = comm->device;
+    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->sharing};
+    return peali_device_plans_get(comm, c, &traits, plan);
+}
+
+/* This rank's peers, and its own watch, hear of the call before it is enqueued. */
+static void show(peal_comm *comm, const peali_call *c)
+{
+    peali_signature s = peali_device_signature(comm, c);
+    peali_run_beside(comm->runner, &s);
+    peali_device_past *past = &comm->device->past[s.sequence % PEALI_DEVICE_PAST];
+    uint64_t words[PEALI_REACH_CALL];
+    memcpy(words, &s, sizeof words);
+    for (int k = 0; k < PEALI_REACH_CALL; k++)
+        peali_store_relaxed(&past->words[k], words[k]);
+    peali_store_relaxed(&past->hash, peali_signature_hash(&s));
+}
+
+static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
+{
+    peali_device *d = comm->device;
+    const peali_device_plan *plan;
+    peal_status status = c->count > 0 ? plan_of(comm, c, &plan) : PEAL_OK;
+    if (status != PEAL_OK)
+        return status;
+    if (!captured)
+        show(comm, c);
+    if (c->count == 0)
+        return PEAL_OK;
+    bool barrier = c->kind == PEAL_BARRIER;
+    void *token = barrier ? peali_team_token(d->team) : NULL;
+    return peali_team_launch(d->team, &plan->call, plan->ctas, barrier ? token : c->in, barrier ? token : c->out, c->stream);
+}
+
+peal_status peali_device_call(peal_comm *comm, const peali_call *c)
+{
+    bool captured = false;
+    peal_status status = look_at_stream(comm, c, &captured);
+    if (status == PEAL_OK)
+        status = peali_device_check(comm, c);
+    if ((status == PEAL_OK || status == PEAL_ERR_UNSUPPORTED) && !comm->device) {
+        status = open(comm, c, status);
+        if (status == PEAL_OK)
+            status = peali_device_check(comm, c); /* now that the device is known */
+    }
+    if (status == PEAL_OK)
+        status = enqueue(comm, c, captured);
+    comm->sequence += !captured;
+    return status;
+}
+
+void peali_device_close(peal_comm *comm)
+{
+    peali_device *d = comm->device;
+    comm->device = NULL;
+    if (d)
+        drop(d, d->failure == PEAL_OK ? PATIENCE_NS : FAILED_PATIENCE_NS);
+}

@@ -1,0 +1,70 @@
+/*
+ * Calls on device memory: they are enqueued on a stream and run by the GPUs. A communicator gets its device side at its first such
+ * call, in which all ranks take part.
+ *
+ * Calls on device memory are numbered and compared like all others, but for those that are captured: they run when their graph
+ * does, which nobody here hears of. What kernels compare holds for both.
+ */
+#ifndef PEALI_DEVICE_H
+#define PEALI_DEVICE_H
+
+#include <pthread.h>
+
+#include "comm/comm_private.h"
+#include "comm/device_plans.h"
+#include "comm/ledger.h"
+#include "comm/watch.h"
+#include "cuda/team.h"
+
+enum { PEALI_DEVICE_PAST = 1024 }; /* calls that a rank remembers: as many as a stream takes before a launch waits */
+
+/* A call that was enqueued, word by word, and its hash: another thread reads it. */
+typedef struct peali_device_past {
+    uint64_t words[PEALI_REACH_CALL], hash;
+} peali_device_past;
+
+typedef struct peali_device {
+    peali_watched watched;
+    peal_comm *comm;
+    peali_team *team;
+    int sharing; /* the most ranks that share one device */
+    bool lines;  /* lines of 128 bytes arrive whole at all of them */
+    peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank */
+    peali_device_plans plans;
+    peali_device_past past[PEALI_DEVICE_PAST]; /* by their numbers */
+    pthread_mutex_t lock; /* of who looks at what went wrong: one says it */
+    int64_t complained_ns; /* when this rank last named one that had not come */
+    int failure;          /* a peal_status, sticky; release in fail, acquire in peali_device_failure */
+} peali_device;
+
+/* Is C on device memory, by its stream or by what its buffers are? Threads: one per COMM. */
+bool peali_device_wants(peal_comm *comm, const peali_call *c);
+
+/*
+ * Enqueues C, whose other arguments are right, on its stream.
+ *
+ * Returns: PEAL_OK; PEAL_ERR_INVALID buffers are not what the stream can reach; PEAL_ERR_UNSUPPORTED; PEAL_ERR_CAPTURE;
+ *          PEAL_ERR_CUDA; PEAL_ERR_MEMORY; or what an earlier call failed with. All are logged.
+ * Blocks:  in the first call until all ranks have come.
+ */
+PEAL_MUST_CHECK peal_status peali_device_call(peal_comm *comm, const peali_call *c);
+
+/* With what a call on COMM's devices failed, as far as is known now; else PEAL_OK. Waits for nothing. Threads: any. */
+peal_status peali_device_failure(const peal_comm *comm);
+
+/* Makes the calls that are under way, and all later ones, fail with PEAL_ERR_ABORTED. Threads: any. */
+void peali_device_abort(peal_comm *comm);
+
+/* Ends COMM's device side, if it has one; its ranks have agreed that none calls any more. */
+void peali_device_close(peal_comm *comm);
+
+/* The next call of COMM, C, as other ranks compare it. */
+peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c);
+
+/* Looks at what kernels, and other ranks, found. device_verdict.c. Threads: any. */
+void peali_device_look(peali_device *d);
+
+/* Refuses buffers that COMM's kernels could not reach. device_memory.c. */
+PEAL_MUST_CHECK peal_status peali_device_check(const peal_comm *comm, const peali_call *c);
+
+#endif

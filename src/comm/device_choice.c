@@ -1,0 +1,90 @@
+/* A table of sizes, to be measured; what the user forces holds, or the call is refused. */
+#include "comm/device_plans.h"
+
+#include "base/config.h"
+
+static const struct row {
+    peal_kind kind;
+    int ranks;    /* up to */
+    size_t bytes; /* of the vector, up to; allgather and reduce_scatter: of all ranks together */
+    const char *algo;
+    peali_cuda_proto proto;
+} table[] = {
+    /* Where one round of lines beats two: throwaway prototypes on 4 H200 (FACTS, "GPU limits and peers"). */
+    {PEAL_ALLREDUCE, 2, 256 << 10, "one_shot", PEALI_CUDA_LL},
+    {PEAL_ALLREDUCE, 4, 128 << 10, "one_shot", PEALI_CUDA_LL},
+    {PEAL_ALLREDUCE, 16, 32 << 10, "one_shot", PEALI_CUDA_LL},
+    {PEAL_ALLREDUCE, 16, 1 << 20, "two_shot", PEALI_CUDA_LL128},
+    {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", PEALI_CUDA_BULK},
+    {PEAL_ALLGATHER, 16, 128 << 10, "direct", PEALI_CUDA_LL},
+    {PEAL_ALLGATHER, 16, 1 << 20, "direct", PEALI_CUDA_LL128},
+    {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
+    {PEAL_REDUCE_SCATTER, 16, 128 << 10, "direct", PEALI_CUDA_LL},
+    {PEAL_REDUCE_SCATTER, 16, 1 << 20, "direct", PEALI_CUDA_LL128},
+    {PEAL_REDUCE_SCATTER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
+    {PEAL_BROADCAST, 16, 64 << 10, "binomial", PEALI_CUDA_LL},
+    {PEAL_BROADCAST, 16, 1 << 20, "binomial", PEALI_CUDA_LL128},
+    {PEAL_BROADCAST, 16, SIZE_MAX, "chain", PEALI_CUDA_BULK},
+    {PEAL_REDUCE, 16, 64 << 10, "binomial", PEALI_CUDA_LL},
+    {PEAL_REDUCE, 16, 1 << 20, "binomial", PEALI_CUDA_LL128},
+    {PEAL_REDUCE, 16, SIZE_MAX, "two_tree", PEALI_CUDA_BULK},
+};
+
+/* Bytes that keep the threads of a CTA busy for about as long as a start takes. */
+static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {4 << 10, 16 << 10, 64 << 10};
+
+const char *peali_proto_name(peali_cuda_proto proto)
+{
+    static const char *const names[PEALI_CUDA_PROTOS] = {"ll", "ll128", "bulk"};
+    return names[proto];
+}
+
+static size_t vector_bytes(const peal_comm *comm, const peali_call *c)
+{
+    bool parts = c->kind == PEAL_ALLGATHER || c->kind == PEAL_REDUCE_SCATTER;
+    return c->count * peal_type_bytes(c->type) * (parts ? (size_t)comm->nranks : 1);
+}
+
+static const struct row *find(const peal_comm *comm, peal_kind kind, size_t bytes)
+{
+    const struct row *r = table;
+    while (r->kind != kind || r->ranks < comm->nranks || r->bytes < bytes)
+        r++; /* the last row of each kind takes all */
+    return r;
+}
+
+/* CTAs are a limit: there are fewer where there is little to do. Ranks that share a GPU need room beside each other. */
+static uint32_t ctas(const peal_comm *comm, const peali_device_traits *traits, peali_cuda_proto proto, size_t bytes)
+{
+    uint32_t most = traits->layout->lanes / (uint32_t)traits->sharing;
+    size_t busy = bytes / cta_bytes[proto] + 1;
+    if (comm->max_ctas > 0 && (uint32_t)comm->max_ctas < most)
+        most = (uint32_t)comm->max_ctas;
+    most = most > 0 ? most : 1;
+    return busy < most ? (uint32_t)busy : most;
+}
+
+bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
+                         peali_device_choice *choice)
+{
+    peal_problem problem = peali_device_problem(comm, c);
+    size_t bytes = vector_bytes(comm, c);
+    const struct row *row = find(comm, problem.kind, bytes);
+    const peal_algo *forced = comm->forced[c->kind];
+    int proto = peali_config_get()->proto;
+    if (forced && !peali_algo_fits(forced, &problem)) {
+        peali_coll_refuse(comm, c, "algorithm %s, which was asked for, does not fit %d GPUs of one node", forced->name,
+                          comm->nranks);
+        return false;
+    }
+    if (proto == PEALI_CUDA_LL128 && !traits->lines) {
+        peali_coll_refuse(comm, c, "PEAL_PROTO=ll128 needs NVLink between all GPUs; unset it, or set ll or bulk");
+        return false;
+    }
+    choice->algo = forced ? forced : peali_algo_find(problem.kind, row->algo);
+    choice->proto = proto >= 0 ? (peali_cuda_proto)proto : row->proto;
+    if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
+        choice->proto = PEALI_CUDA_BULK;
+    choice->ctas = ctas(comm, traits, choice->proto, bytes);
+    return true;
+}

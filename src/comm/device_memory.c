@@ -1,0 +1,83 @@
+/*
+ * Which memory a call is on. A stream says it; without one the driver is asked, and a program without CUDA pays for that question
+ * with a few compares: as long as its buffers are those of the last call, they have not become a device's.
+ */
+#include "comm/device.h"
+#include "cuda/presence.h"
+
+/* Are A and B other buffers than the last ones? Then libcuda may have been loaded since. */
+static bool look_again(peal_comm *comm, const void *a, const void *b)
+{
+    bool others = a != comm->buffers[0] || b != comm->buffers[1];
+    comm->buffers[0] = a;
+    comm->buffers[1] = b;
+    if (others && !comm->cuda)
+        comm->cuda = peali_presence_look(&comm->libraries);
+    return others;
+}
+
+static bool on_device(const void *at)
+{
+    int device;
+    return at && peali_cuda_known(at, &device) != PEALI_MEMORY_HOST;
+}
+
+static bool wrong(const void *at)
+{
+    int device;
+    return at && peali_cuda_memory(at, &device) == PEALI_MEMORY_WRONG;
+}
+
+bool peali_comm_any_device(peal_comm *comm, const void *a, const void *b)
+{
+    (void)look_again(comm, a, b);
+    return comm->cuda && (on_device(a) || (b != a && on_device(b)));
+}
+
+/* What nobody can read was device memory, as a rule: it is refused there. */
+bool peali_device_wants(peal_comm *comm, const peali_call *c)
+{
+    if (c->stream)
+        return true;
+    if (c->kind == PEAL_BARRIER || comm->staged)
+        return false;
+    bool others = look_again(comm, c->in, c->out);
+    return comm->cuda && (on_device(c->in) || on_device(c->out) || (others && (wrong(c->in) || wrong(c->out))));
+}
+
+peal_status peali_comm_copy(const peal_comm *comm, void *to, const void *from, size_t bytes)
+{
+    const peali_cuda_driver *cu = peali_cuda_driver_get(NULL);
+    peali_cu_result result = cu->MemcpyAsync((uintptr_t)to, (uintptr_t)from, bytes, NULL);
+    if (result == 0)
+        result = cu->StreamSynchronize(NULL);
+    return result == 0 ? PEAL_OK : peali_cuda_failed(comm->rank, "copying between device and host memory", result);
+}
+
+/* A freed address looks to the driver like any of the host. */
+static peal_status check_one(const peal_comm *comm, const peali_call *c, const void *at, const char *name)
+{
+    int device = -1;
+    peali_memory memory = peali_cuda_memory(at, &device);
+    if (memory == PEALI_MEMORY_HOST)
+        return peali_coll_refuse(comm, c, "%s %p is memory of the host, or was freed, and %s; pass device memory, or host memory "
+                                 "in all buffers and no stream", name, at,
+                                 c->stream ? "the call has a stream" : "the other buffer is device memory");
+    if (memory == PEALI_MEMORY_WRONG)
+        return peali_coll_refuse(comm, c, "%s %p is no memory that a GPU of this process can reach", name, at);
+    if (memory == PEALI_MEMORY_DEVICE && comm->device && device != peali_team_device(comm->device->team))
+        return peali_coll_refuse(comm, c, "%s %p is memory of device %d, and this rank's calls run on device %d; pass memory of "
+                                 "that one", name, at, device, peali_team_device(comm->device->team));
+    return PEAL_OK;
+}
+
+peal_status peali_device_check(const peal_comm *comm, const peali_call *c)
+{
+    bool receives = c->kind != PEAL_REDUCE || comm->rank == c->root;
+    if (c->kind == PEAL_BARRIER || c->count == 0)
+        return PEAL_OK;
+    peal_status status = check_one(comm, c, c->in, c->in == c->out ? "buffer" : "sendbuf");
+    if (status == PEAL_OK && receives && c->out != c->in)
+        status = check_one(comm, c, c->out, "recvbuf");
+    return status;
+}

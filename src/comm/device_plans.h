@@ -1,0 +1,66 @@
+/*
+ * Which algorithm and protocol a call on device memory takes, and what its kernel gets: pure functions of what is equal on all
+ * ranks. A launch that was made once costs a look-up.
+ */
+#ifndef PEALI_DEVICE_PLANS_H
+#define PEALI_DEVICE_PLANS_H
+
+#include "comm/comm_private.h"
+#include "cuda/load.h"
+
+/* How it is done. */
+typedef struct peali_device_choice {
+    const peal_algo *algo;
+    peali_cuda_proto proto;
+    uint32_t ctas;
+} peali_device_choice;
+
+/* What one launch takes, but for the buffers. */
+typedef struct peali_device_plan {
+    peal_kind kind; /* what it is for */
+    size_t count;
+    peal_type type;
+    peal_op op;
+    int root;
+    const peal_algo *forced;
+    int most_ctas;
+    peali_device_choice choice;
+    uint32_t ctas;
+    peali_cuda_call call;
+} peali_device_plan;
+
+enum { PEALI_DEVICE_SETS = 32, PEALI_DEVICE_WAYS = 4 };
+
+typedef struct peali_device_plans {
+    struct peali_device_program *programs; /* one for each algorithm and root in use */
+    peali_device_plan *plan[PEALI_DEVICE_SETS][PEALI_DEVICE_WAYS];
+    uint8_t next[PEALI_DEVICE_SETS]; /* which way the next new plan of a set replaces */
+} peali_device_plans;
+
+/* Of the devices of a communicator, alike on all ranks. */
+typedef struct peali_device_traits {
+    const peali_cuda_layout *layout;
+    bool lines; /* lines of 128 bytes arrive whole everywhere */
+    int sharing;
+} peali_device_traits;
+
+/* The plan of C, made where there is none yet. PEAL_OK; PEAL_ERR_UNSUPPORTED (logged); PEAL_ERR_MEMORY. */
+PEAL_MUST_CHECK peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
+                                                   const peali_device_plan **plan);
+void peali_device_plans_free(peali_device_plans *plans);
+
+/* How a call takes it. False where nothing fits, which is logged. device_choice.c. */
+bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
+                         peali_device_choice *choice);
+
+/* "ll", "ll128", "bulk". */
+const char *peali_proto_name(peali_cuda_proto proto);
+
+/* As a schedule sees it: all GPUs are one node. */
+static inline peal_problem peali_device_problem(const peal_comm *comm, const peali_call *c)
+{
+    peal_op op = c->op == PEAL_AVG ? PEAL_SUM : c->op;
+    return (peal_problem){.kind = peali_comm_schedules(c->kind), .op = op, .nranks = comm->nranks, .root = c->root, .nnodes = 1};
+}
+
+#endif

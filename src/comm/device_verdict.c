@@ -1,0 +1,168 @@
+/* What went wrong with calls on device memory: a kernel's numbers become words, once, and a status that stays. */
+#include "comm/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+static const int64_t PATIENT_NS = 60 * INT64_C(1000000000);
+
+/* From here on calls fail with STATUS, and kernels that wait leave. The lock is held. */
+static void fail(peali_device *d, peal_status status)
+{
+    peali_store_release(&d->failure, (int)status); /* pairs with peali_device_failure */
+    peali_team_abort(d->team);
+}
+
+/* Nobody is late who came and calls alike: then what was lost is between GPUs. */
+static bool names_one(const peali_device *d, const peali_cuda_report *r)
+{
+    return r->rank < (uint32_t)d->comm->nranks;
+}
+
+static void say_quarrel(peali_device *d, const peali_quarrel *q)
+{
+    char one[PEALI_SIGNATURE_TEXT], other[PEALI_SIGNATURE_TEXT];
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank,
+              "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks", q->one_rank,
+              peali_signature_words(&q->one, one), q->other_rank, peali_signature_words(&q->other, other));
+    fail(d, PEAL_ERR_MISMATCH);
+}
+
+/* Found by this rank; another one may have left its call, and hears of it now. */
+static void begin_quarrel(peali_device *d, const peali_quarrel *q)
+{
+    peali_runner_tell(d->comm->runner, q);
+    say_quarrel(d, q);
+}
+
+/* The same calls are done in different ways where ranks were told so. */
+static void say_differs(peali_device *d, const peali_cuda_report *r)
+{
+    peali_ledger_call mine, its;
+    bool known = peali_ledger_read(d->mine, r->mine, &mine) && peali_ledger_read(d->ledgers[r->rank], r->its, &its);
+    if (known && !peali_signature_alike(&mine.call, &its.call)) {
+        begin_quarrel(d, &(peali_quarrel){mine.call, its.call, d->comm->rank, (int32_t)r->rank});
+        return;
+    }
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank,
+              "calls on device memory differ: rank %d made one with signature %08x (%s), rank %u one with %08x (%s); make the same "
+              "calls, forced algorithms and limits of CTAs alike, in the same order on all ranks", d->comm->rank, r->mine,
+              known ? mine.how : "forgotten", r->rank, r->its, known ? its.how : "forgotten");
+    fail(d, PEAL_ERR_MISMATCH);
+}
+
+/* What rank X called last, as far as it shows. */
+static const char *last_call(const peali_device *d, uint32_t x, char *buf)
+{
+    peali_signature call;
+    if (!peali_runner_shown(d->comm->runner, (int32_t)x, &call))
+        return "none";
+    return peali_signature_words(&call, buf);
+}
+
+static void say_late(const peali_device *d, const peali_cuda_report *r)
+{
+    char mine[PEALI_SIGNATURE_TEXT] = "a call", theirs[PEALI_SIGNATURE_TEXT], who[PEALI_SIGNATURE_TEXT + 64];
+    peali_ledger_call call = {.how = "forgotten"};
+    if (peali_ledger_read(d->mine, r->mine, &call))
+        peali_signature_words(&call.call, mine);
+    snprintf(who, sizeof who, "data, though all ranks have come");
+    if (names_one(d, r))
+        snprintf(who, sizeof who, "rank %u, which has not come; its last call: %s", r->rank, last_call(d, r->rank, theirs));
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank, "%s (%s) waits in slice %u of lane %u, operation %u, slot %u for %s",
+              mine, call.how, r->epoch, r->lane, r->op, r->slot, who);
+}
+
+/* A kernel waits, and goes on waiting: who keeps it is named now, and again after a while. */
+static void hear_waiting(peali_device *d)
+{
+    const peali_cuda_report *r = peali_team_notice(d->team);
+    int64_t now_ns = peali_clock_ns();
+    if (!r)
+        return;
+    if (!d->complained_ns || now_ns - d->complained_ns > PATIENT_NS) {
+        say_late(d, r);
+        d->complained_ns = now_ns;
+    }
+    peali_team_heed(d->team);
+}
+
+static void hear_kernel(peali_device *d, const peali_cuda_report *r)
+{
+    if (r->kind == PEALI_CUDA_DIFFERS && names_one(d, r)) {
+        say_differs(d, r);
+    } else if (r->kind == PEALI_CUDA_LATE) {
+        say_late(d, r);
+        fail(d, PEAL_ERR_TIMEOUT);
+    } else {
+        fail(d, PEAL_ERR_ABORTED);
+    }
+}
+
+/* This rank's call of number SEQUENCE, if it was one on device memory and is remembered. */
+static bool remember(const peali_device *d, uint64_t sequence, peali_signature *call)
+{
+    const peali_device_past *past = &d->past[sequence % PEALI_DEVICE_PAST];
+    uint64_t words[PEALI_REACH_CALL];
+    for (int k = 0; k < PEALI_REACH_CALL; k++)
+        words[k] = peali_load_relaxed(&past->words[k]);
+    memcpy(call, words, sizeof words);
+    return call->magic && call->sequence == sequence && peali_signature_hash(call) == peali_load_relaxed(&past->hash);
+}
+
+/* What ranks show against what this one enqueued under the same number: one that has host memory in hand waits in vain. */
+static void compare(peali_device *d)
+{
+    peali_quarrel q = {.one_rank = d->comm->rank};
+    for (int32_t x = 0; x < d->comm->nranks; x++) {
+        if (x == d->comm->rank || !peali_runner_shown(d->comm->runner, x, &q.other) || !remember(d, q.other.sequence, &q.one) ||
+            peali_signature_alike(&q.one, &q.other))
+            continue;
+        q.other_rank = x;
+        begin_quarrel(d, &q);
+        return;
+    }
+}
+
+void peali_device_look(peali_device *d)
+{
+    peali_quarrel told;
+    pthread_mutex_lock(&d->lock);
+    const peali_cuda_report *r = peali_team_report(d->team);
+    if (d->failure != PEAL_OK)
+        ; /* that was said */
+    else if (r)
+        hear_kernel(d, r);
+    else if (peali_runner_told(d->comm->runner, &told))
+        say_quarrel(d, &told);
+    else
+        compare(d);
+    if (d->failure == PEAL_OK)
+        hear_waiting(d);
+    pthread_mutex_unlock(&d->lock);
+}
+
+peal_status peali_device_failure(const peal_comm *comm)
+{
+    peali_device *d = peali_load_acquire(&comm->device);
+    if (!d)
+        return PEAL_OK;
+    if (peali_load_acquire(&d->failure) == PEAL_OK && peali_team_report(d->team))
+        peali_device_look(d);
+    return (peal_status)peali_load_acquire(&d->failure);
+}
+
+void peali_device_abort(peal_comm *comm)
+{
+    peali_device *d = peali_load_acquire(&comm->device);
+    if (!d)
+        return;
+    pthread_mutex_lock(&d->lock);
+    if (d->failure == PEAL_OK)
+        fail(d, PEAL_ERR_ABORTED);
+    pthread_mutex_unlock(&d->lock);
+}

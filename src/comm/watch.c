@@ -1,0 +1,133 @@
+/* A lock that is held while it looks; its thread blocks all signals, which are the program's. */
+#include "comm/watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+
+static const long PAUSE_NS = 100 * 1000000;
+
+/* Of the process: all of it under lock, but for thread, which only who starts and ends it touches. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, turn = PTHREAD_MUTEX_INITIALIZER; /* turn: to start or end the thread */
+static pthread_cond_t news;
+static peali_watched *all;
+static bool ending;
+static pthread_t thread;
+
+static void wait_for_news(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += PAUSE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&news, &lock, &until);
+}
+
+static void *watch(void *arg)
+{
+    pthread_mutex_lock(&lock);
+    while (!ending) {
+        for (peali_watched *w = all; w; w = w->next)
+            w->look(w);
+        wait_for_news();
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* A child has no such thread, and must not wait for it. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&turn);
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&turn);
+}
+
+static void in_child(void)
+{
+    all = NULL;
+    after_fork();
+}
+
+static void prepare(void)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&news, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static int start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    sigset_t every, before;
+    pthread_once(&once, prepare);
+    ending = false;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
+    int error = pthread_create(&thread, NULL, watch, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+/* Returns whether there were others. */
+static bool enlist(peali_watched *watched)
+{
+    pthread_mutex_lock(&lock);
+    watched->next = all;
+    all = watched;
+    pthread_mutex_unlock(&lock);
+    return watched->next;
+}
+
+/* Returns whether it was the last. */
+static bool delist(const peali_watched *watched)
+{
+    pthread_mutex_lock(&lock);
+    peali_watched **at = &all;
+    while (*at && *at != watched)
+        at = &(*at)->next;
+    bool was = *at;
+    if (was)
+        *at = watched->next;
+    ending = was && !all;
+    bool last = ending;
+    pthread_mutex_unlock(&lock);
+    return last;
+}
+
+peal_status peali_watch_begin(peali_watched *watched)
+{
+    pthread_mutex_lock(&turn);
+    int error = enlist(watched) ? 0 : start();
+    if (error)
+        delist(watched);
+    pthread_mutex_unlock(&turn);
+    if (error)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "no thread to watch GPUs: %s; raise the limit of threads", strerror(error));
+    return error ? PEAL_ERR_SYSTEM : PEAL_OK;
+}
+
+void peali_watch_end(peali_watched *watched)
+{
+    pthread_mutex_lock(&turn);
+    if (delist(watched)) {
+        pthread_cond_signal(&news);
+        pthread_join(thread, NULL);
+    }
+    pthread_mutex_unlock(&turn);
+}
