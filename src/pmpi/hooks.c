@@ -24,6 +24,7 @@
 #include "pmpi/behind.h"
 #include "pmpi/bytes.h"
 #include "pmpi/handles.h"
+#include "pmpi/stage.h"
 #include "pmpi/tally.h"
 
 /* A call as far as it decides, and what comes of it. */
@@ -140,7 +141,13 @@ static int run_allreduce(const struct ask *a, const void *send, void *recv)
         return MPI_ERR_BUFFER;
     if (send == MPI_IN_PLACE)
         send = recv;
-    return error_of(peal_allreduce(send, recv, (size_t)a->count, a->type, a->op, a->state->comm, NULL));
+    size_t bytes = (size_t)a->count * peal_type_bytes(a->type);
+    peali_stage s = peali_stage_begin(a->state->comm, send, recv);
+    send = peali_stage_buffer(&s, send, bytes, PEALI_STAGE_READ);
+    recv = peali_stage_buffer(&s, recv, bytes, PEALI_STAGE_WRITTEN);
+    if (s.error == MPI_SUCCESS)
+        s.error = error_of(peal_allreduce(send, recv, (size_t)a->count, a->type, a->op, a->state->comm, NULL));
+    return peali_stage_end(&s, s.error);
 }
 
 PEAL_PUBLIC int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -163,7 +170,13 @@ static int run_reduce(const struct ask *a, const void *send, void *recv)
         send = recv;
     if (!at_root)
         recv = NULL;
-    return error_of(peal_reduce(send, recv, (size_t)a->count, a->type, a->op, a->root, a->state->comm, NULL));
+    size_t bytes = (size_t)a->count * peal_type_bytes(a->type);
+    peali_stage s = peali_stage_begin(a->state->comm, send, recv);
+    send = peali_stage_buffer(&s, send, bytes, PEALI_STAGE_READ);
+    recv = peali_stage_buffer(&s, recv, bytes, PEALI_STAGE_WRITTEN);
+    if (s.error == MPI_SUCCESS)
+        s.error = error_of(peal_reduce(send, recv, (size_t)a->count, a->type, a->op, a->root, a->state->comm, NULL));
+    return peali_stage_end(&s, s.error);
 }
 
 PEAL_PUBLIC int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
@@ -180,11 +193,9 @@ PEAL_PUBLIC int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype
  * MPI's in place leaves the result at the front of the input, Peal's in this rank's part of it: so there it passes through scratch
  * memory, and the rest of the input stays what it was.
  */
-static int run_reduce_scatter(const struct ask *a, const void *send, void *recv)
+static int run_reduce_scatter_on_host(const struct ask *a, const void *send, void *recv)
 {
     size_t count = (size_t)a->count, bytes = count * peal_type_bytes(a->type);
-    if (recv == MPI_IN_PLACE)
-        return MPI_ERR_BUFFER;
     if (send != MPI_IN_PLACE)
         return error_of(peal_reduce_scatter(send, recv, count, a->type, a->op, a->state->comm, NULL));
     void *room = peali_attach_room(a->state, bytes);
@@ -195,6 +206,20 @@ static int run_reduce_scatter(const struct ask *a, const void *send, void *recv)
         memcpy(recv, room, bytes);
     peali_attach_room_end(a->state);
     return error_of(status);
+}
+
+static int run_reduce_scatter(const struct ask *a, const void *send, void *recv)
+{
+    size_t bytes = (size_t)a->count * peal_type_bytes(a->type), all = bytes * (size_t)peal_comm_size(a->state->comm);
+    bool in_place = send == MPI_IN_PLACE;
+    if (recv == MPI_IN_PLACE)
+        return MPI_ERR_BUFFER;
+    peali_stage s = peali_stage_begin(a->state->comm, in_place ? recv : send, recv);
+    send = peali_stage_buffer(&s, send, all, PEALI_STAGE_READ);
+    recv = peali_stage_buffer(&s, recv, in_place ? all : bytes, PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));
+    if (s.error == MPI_SUCCESS)
+        s.error = run_reduce_scatter_on_host(a, send, recv);
+    return peali_stage_end(&s, s.error);
 }
 
 PEAL_PUBLIC int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -261,8 +286,15 @@ PEAL_PUBLIC int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI
     struct ask a = {.kind = PEAL_BROADCAST, .count = count, .mpi_type = type, .root = root, .mpi_comm = comm};
     if (!take(&a))
         return peali_behind.bcast(buf, count, type, root, comm);
-    if (a.error == MPI_SUCCESS)
-        run_bcast(&a, &(peali_elements){buf, count, type, comm});
+    if (a.error == MPI_SUCCESS) {
+        peali_elements data = {buf, count, type, comm};
+        peali_stage s = peali_stage_begin(a.state->comm, buf, buf);
+        peali_stage_elements(&s, &data, 1, peal_comm_rank(a.state->comm) == root ? PEALI_STAGE_READ : PEALI_STAGE_WRITTEN);
+        a.error = s.error;
+        if (a.error == MPI_SUCCESS)
+            run_bcast(&a, &data);
+        a.error = peali_stage_end(&s, a.error);
+    }
     return finish(&a);
 }
 
@@ -312,9 +344,17 @@ PEAL_PUBLIC int MPI_Allgather(const void *send, int sendcount, MPI_Datatype send
     struct ask a = {.kind = PEAL_ALLGATHER, .count = recvcount, .mpi_type = recvtype, .mpi_comm = comm};
     if (!take(&a))
         return peali_behind.allgather(send, sendcount, sendtype, recv, recvcount, recvtype, comm);
-    if (a.error == MPI_SUCCESS)
-        run_allgather(&a, &(peali_elements){(void *)send, sendcount, sendtype, comm},
-                      &(peali_elements){recv, recvcount, recvtype, comm});
+    if (a.error == MPI_SUCCESS) {
+        peali_elements give = {(void *)send, sendcount, sendtype, comm}, all = {recv, recvcount, recvtype, comm};
+        bool in_place = send == MPI_IN_PLACE;
+        peali_stage s = peali_stage_begin(a.state->comm, in_place ? recv : send, recv);
+        peali_stage_elements(&s, &give, 1, PEALI_STAGE_READ);
+        peali_stage_elements(&s, &all, peal_comm_size(a.state->comm), PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));
+        a.error = s.error;
+        if (a.error == MPI_SUCCESS)
+            run_allgather(&a, &give, &all);
+        a.error = peali_stage_end(&s, a.error);
+    }
     return finish(&a);
 }
 
