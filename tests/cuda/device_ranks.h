@@ -1,0 +1,169 @@
+/*
+ * Ranks that have a device each (or share them): threads of this process, or with TEST_MPI the processes of mpirun. Device
+ * memory is touched through the driver alone, so that this runs on GPUs as it does on the fake driver.
+ */
+#ifndef DEVICE_RANKS_H
+#define DEVICE_RANKS_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda/driver.h"
+#include "fake_cuda.h"
+#ifdef TEST_MPI
+#include "../world.h"
+#else
+#include "../team.h"
+#endif
+
+/* One rank. */
+typedef struct seat {
+    peal_comm *comm;
+    int rank, n;
+    void *ctx;
+    const peali_cuda_driver *cu;
+    int device;
+    peali_cu_strm stream;
+    int wrong; /* so far */
+} seat;
+
+typedef void seat_body(seat *s);
+
+/* Counts a mistake, and prints the first few. */
+__attribute__((format(printf, 2, 3))) static inline void seat_wrong(seat *s, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (s->wrong++ < 3) {
+        fprintf(stderr, "rank %d of %d: ", s->rank, s->n);
+        vfprintf(stderr, format, args);
+        fprintf(stderr, "\n");
+    }
+    va_end(args);
+}
+
+#define SEAT_CHECK(s, so)                                                                                                         \
+    do {                                                                                                                          \
+        if (!(so))                                                                                                                \
+            seat_wrong(s, "%s:%d: not so: %s", __FILE__, __LINE__, #so);                                                          \
+    } while (0)
+
+static inline void seat_must(peali_cu_result result, const char *what)
+{
+    if (result != 0) {
+        fprintf(stderr, "%s: %s\n", what, peali_cuda_error(result));
+        abort();
+    }
+}
+
+/* Zeroed device memory. */
+static inline void *seat_alloc(const seat *s, size_t bytes)
+{
+    peali_cu_ptr at = 0;
+    seat_must(s->cu->MemAlloc(&at, bytes + 64), "cuMemAlloc");
+    seat_must(s->cu->MemsetD8Async(at, 0, bytes + 64, s->stream), "cuMemsetD8Async");
+    seat_must(s->cu->StreamSynchronize(s->stream), "cuStreamSynchronize");
+    return (void *)(uintptr_t)at;
+}
+
+static inline void seat_free(const seat *s, void *at)
+{
+    seat_must(s->cu->MemFree((uintptr_t)at), "cuMemFree");
+}
+
+static inline void seat_copy(const seat *s, void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0)
+        seat_must(s->cu->MemcpyAsync((uintptr_t)to, (uintptr_t)from, bytes, s->stream), "cuMemcpyAsync");
+    seat_must(s->cu->StreamSynchronize(s->stream), "cuStreamSynchronize");
+}
+
+static inline void seat_sync(const seat *s)
+{
+    seat_must(s->cu->StreamSynchronize(s->stream), "cuStreamSynchronize");
+}
+
+/*
+ * What CAPTURE asks for becomes a graph, which has NODES nodes, all of them kernels, or is wrong. Ranks that are threads wait
+ * for each other: a capture of mode global forbids much to other threads too.
+ */
+static inline fake_exec seat_capture(seat *s, peali_cu_enum mode, void (*capture)(seat *s, void *what), void *what, size_t nodes)
+{
+    fake_graph graph;
+    fake_exec exec = NULL;
+    fake_node found[64];
+    size_t n = sizeof found / sizeof found[0];
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    seat_must(cuStreamBeginCapture_v2(s->stream, mode), "cuStreamBeginCapture");
+    capture(s, what);
+    seat_must(cuStreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    seat_must(cuGraphGetNodes(graph, found, &n), "cuGraphGetNodes");
+    if (n != nodes)
+        seat_wrong(s, "%zu nodes instead of %zu", n, nodes);
+    for (size_t k = 0; k < n; k++) {
+        peali_cu_enum type;
+        seat_must(cuGraphNodeGetType(found[k], &type), "cuGraphNodeGetType");
+        SEAT_CHECK(s, type == FAKE_NODE_KERNEL);
+    }
+    seat_must(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+    seat_must(cuGraphDestroy(graph), "cuGraphDestroy");
+    return exec;
+}
+
+typedef struct seats {
+    seat_body *body;
+    void *ctx;
+    int devices; /* 0: one for each rank, as far as there are any */
+    int wrong;
+} seats;
+
+static inline void seat_take(peal_comm *comm, int rank, void *ctx)
+{
+    seats *all = ctx;
+    seat s = {comm, rank, peal_comm_size(comm), all->ctx, peali_cuda_driver_get(NULL), 0, NULL, 0};
+    peali_cu_ctx context, popped;
+    int devices = 0;
+    seat_must(s.cu->DeviceGetCount(&devices), "cuDeviceGetCount");
+    if (all->devices > 0 && all->devices < devices)
+        devices = all->devices;
+    s.device = rank % devices;
+    seat_must(s.cu->DevicePrimaryCtxRetain(&context, s.device), "cuDevicePrimaryCtxRetain");
+    seat_must(s.cu->CtxPushCurrent(context), "cuCtxPushCurrent");
+    seat_must(s.cu->StreamCreate(&s.stream, PEALI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    all->body(&s);
+    seat_must(s.cu->StreamDestroy(s.stream), "cuStreamDestroy");
+    seat_must(s.cu->CtxPopCurrent(&popped), "cuCtxPopCurrent");
+    __atomic_add_fetch(&all->wrong, s.wrong, __ATOMIC_SEQ_CST);
+}
+
+/* BODY on N ranks, on DEVICES devices (0: as many as ranks, if there are); how much went wrong on any of them. */
+static inline int seats_run_on(int n, int devices, seat_body *body, void *ctx)
+{
+    seats all = {body, ctx, devices, 0};
+#ifdef TEST_MPI
+    peal_comm *comm = NULL;
+    int wrong;
+    if (world_comm(NULL, n, world_rank, &comm) != PEAL_OK)
+        exit(2);
+    if (comm)
+        seat_take(comm, world_rank, &all);
+    peal_comm_destroy(&comm);
+    MPI_Allreduce(&all.wrong, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    return wrong;
+#else
+    if (team_run((unsigned)n, seat_take, &all) != PEAL_OK)
+        exit(2);
+    return all.wrong;
+#endif
+}
+
+static inline int seats_run(int n, seat_body *body, void *ctx)
+{
+    return seats_run_on(n, 0, body, ctx);
+}
+
+#endif

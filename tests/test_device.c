@@ -1,0 +1,396 @@
+/*
+ * Collectives on device memory give the bits that they give on host memory: every kind, algorithm, type and operation, in place and
+ * not, eager and by graphs, on several communicators and streams, with fewer devices than ranks. The argument is the seed of the
+ * random calls, and may be followed by how many.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "cuda/device_ranks.h"
+#include "cuda/device_values.h"
+#include "sched/sched.h"
+
+enum { MOST = 4, EDGE = 64 };
+
+static unsigned random_seed = 1;
+static int random_calls = 150;
+
+/* One call. */
+typedef struct deed {
+    peal_kind kind;
+    size_t count;
+    peal_type type;
+    peal_op op;
+    int root;
+    bool in_place;
+    size_t shift; /* bytes by which buffers are off the alignment of the allocation */
+    uint32_t seed;
+} deed;
+
+/* Its buffers on the device, and on the host those of the same call there. */
+typedef struct buffers {
+    size_t in_bytes, out_bytes;
+    unsigned char *in, *out, *dev_in, *dev_out; /* of dev_*: OFF bytes after the allocation */
+    unsigned char *all_in, *all_out;
+} buffers;
+
+static peal_status call(const deed *d, const void *in, void *out, peal_comm *comm, void *stream)
+{
+    switch (d->kind) {
+    case PEAL_ALLREDUCE: return peal_allreduce(in, out, d->count, d->type, d->op, comm, stream);
+    case PEAL_ALLGATHER: return peal_allgather(in, out, d->count, d->type, comm, stream);
+    case PEAL_REDUCE_SCATTER: return peal_reduce_scatter(in, out, d->count, d->type, d->op, comm, stream);
+    case PEAL_BROADCAST: return peal_broadcast(out, d->count, d->type, d->root, comm, stream);
+    case PEAL_REDUCE: return peal_reduce(in, out, d->count, d->type, d->op, d->root, comm, stream);
+    default: return peal_barrier(comm, stream);
+    }
+}
+
+static void buffers_make(const seat *s, const deed *d, buffers *b)
+{
+    size_t one = d->count * peal_type_bytes(d->type), all = one * (size_t)s->n;
+    b->in_bytes = d->kind == PEAL_REDUCE_SCATTER ? all : one;
+    b->out_bytes = d->kind == PEAL_ALLGATHER ? all : one;
+    size_t own = d->kind == PEAL_ALLGATHER ? (size_t)s->rank * one : 0;
+    size_t part = d->kind == PEAL_REDUCE_SCATTER ? (size_t)s->rank * one : 0;
+    bool joined = d->in_place || d->kind == PEAL_BROADCAST;
+    size_t most = b->in_bytes > b->out_bytes ? b->in_bytes : b->out_bytes;
+    b->all_in = calloc(1, most + 2 * EDGE);
+    b->all_out = calloc(1, most + 2 * EDGE);
+    b->in = b->all_in + EDGE;
+    b->out = b->all_out + EDGE;
+    b->dev_in = (unsigned char *)seat_alloc(s, most + 2 * EDGE) + EDGE + d->shift;
+    b->dev_out = joined ? b->dev_in : (unsigned char *)seat_alloc(s, most + 2 * EDGE) + EDGE + d->shift;
+    if (joined) { /* the shorter one is a part of the longer one */
+        b->out = b->in + part;
+        b->dev_out = b->dev_in + part;
+        b->in += own;
+        b->dev_in += own;
+    }
+    value_fill(b->in, b->in_bytes / peal_type_bytes(d->type), d->type, d->op, d->seed * 31 + (uint32_t)s->rank);
+}
+
+static void buffers_free(const seat *s, const deed *d, buffers *b)
+{
+    size_t one = d->count * peal_type_bytes(d->type);
+    bool joined = d->in_place || d->kind == PEAL_BROADCAST;
+    if (joined && d->kind == PEAL_ALLGATHER)
+        b->dev_in -= (size_t)s->rank * one;
+    if (!joined)
+        seat_free(s, b->dev_out - EDGE - d->shift);
+    seat_free(s, b->dev_in - EDGE - d->shift);
+    free(b->all_in);
+    free(b->all_out);
+}
+
+static void describe(const seat *s, const deed *d, const char *what)
+{
+    fprintf(stderr, "rank %d of %d: %s %zu %s %s root %d%s shift %zu seed %u: %s\n", s->rank, s->n, peal_kind_name(d->kind),
+            d->count, peal_type_name(d->type), peal_op_name(d->op), d->root, d->in_place ? " in place" : "", d->shift, d->seed,
+            what);
+}
+
+/* The same on the host is what the device has to have. */
+static void compare(seat *s, const deed *d, buffers *b)
+{
+    bool receives = d->kind != PEAL_REDUCE || s->rank == d->root;
+    SEAT_CHECK(s, call(d, b->in, b->out, s->comm, NULL) == PEAL_OK);
+    unsigned char *got = malloc(b->out_bytes + 1);
+    seat_copy(s, got, b->dev_out, b->out_bytes);
+    if (receives && d->kind != PEAL_BARRIER && memcmp(got, b->out, b->out_bytes) != 0) {
+        describe(s, d, "other bits than on the host");
+        s->wrong++;
+    }
+    free(got);
+}
+
+static void check(seat *s, const deed *d)
+{
+    buffers b;
+    buffers_make(s, d, &b);
+    seat_copy(s, b.dev_in, b.in, b.in_bytes);
+    peal_status status = call(d, b.dev_in, b.dev_out, s->comm, s->stream);
+    if (status != PEAL_OK) {
+        describe(s, d, peal_status_text(status));
+        s->wrong++;
+    }
+    seat_sync(s);
+    if (status == PEAL_OK)
+        compare(s, d, &b);
+    buffers_free(s, d, &b);
+}
+
+static void every_algorithm(seat *s)
+{
+    static const size_t counts[] = {0, 1, 1000, 9001};
+    peal_problem problem = {.nranks = s->n, .nnodes = 1};
+    for (const peal_algo *const *a = peali_algos; *a; a++) {
+        problem.kind = (*a)->kind;
+        if (!peali_algo_fits(*a, &problem) || peal_comm_force(s->comm, (*a)->kind, (*a)->name) != PEAL_OK)
+            continue;
+        for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+            deed d = {(*a)->kind, counts[k], PEAL_FLOAT, PEAL_SUM, (int)(k + 1) % s->n, k % 2 == 1, 4 * k, (uint32_t)k};
+            check(s, &d);
+        }
+        SEAT_CHECK(s, peal_comm_force(s->comm, (*a)->kind, NULL) == PEAL_OK);
+    }
+}
+
+static bool on_gpus(peal_type type, peal_op op)
+{
+    bool complex = type == PEAL_COMPLEX_FLOAT || type == PEAL_COMPLEX_DOUBLE;
+    return type != PEAL_LONG_DOUBLE && type != PEAL_COMPLEX_LONG_DOUBLE && !(complex && op == PEAL_PROD);
+}
+
+static void every_type(seat *s)
+{
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++)
+        for (int op = 0; op < PEAL_OP_COUNT; op++) {
+            deed d = {PEAL_ALLREDUCE, 333, (peal_type)type, (peal_op)op, 0, op % 2 == 1, 0, 7};
+            if (!peal_op_takes(d.op, d.type) || !on_gpus(d.type, d.op))
+                continue;
+            check(s, &d);
+            d.kind = PEAL_REDUCE_SCATTER;
+            check(s, &d);
+        }
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++) {
+        check(s, &(deed){PEAL_ALLGATHER, 77, (peal_type)type, PEAL_SUM, 0, false, 0, 8});
+        check(s, &(deed){PEAL_BROADCAST, 77, (peal_type)type, PEAL_SUM, s->n - 1, false, 0, 9});
+    }
+}
+
+static void what_gpus_lack(seat *s)
+{
+    void *at = seat_alloc(s, 64);
+    SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_LONG_DOUBLE, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
+    SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_COMPLEX_FLOAT, PEAL_PROD, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
+    check(s, &(deed){PEAL_ALLREDUCE, 10, PEAL_INT32, PEAL_SUM, 0, false, 0, 1});
+    seat_free(s, at);
+}
+
+static deed random_deed(unsigned *seed, int n)
+{
+    unsigned r[8];
+    for (int k = 0; k < 8; k++)
+        r[k] = value_random((*seed)++ * 2654435761u);
+    deed d = {(peal_kind)(r[0] % PEAL_KIND_COUNT), 0, (peal_type)(r[1] % PEAL_TYPE_COUNT), (peal_op)(r[2] % PEAL_OP_COUNT),
+              (int)(r[3] % (unsigned)n), r[4] & 1, 0, r[5]};
+    bool sums = d.kind != PEAL_ALLGATHER && d.kind != PEAL_BROADCAST;
+    if (sums && (!peal_op_takes(d.op, d.type) || !on_gpus(d.type, d.op)))
+        d.type = PEAL_INT32;
+    d.count = r[6] % (1u << r[7] % 17);
+    d.shift = peal_type_bytes(d.type) * (r[7] >> 8 & 3) % EDGE;
+    return d;
+}
+
+static void random_ones(seat *s)
+{
+    unsigned seed = random_seed * 100003u;
+    for (int k = 0; k < random_calls; k++) {
+        deed d = random_deed(&seed, s->n);
+        check(s, &d);
+    }
+}
+
+static void counters_meet(seat *s)
+{
+    long *at = seat_alloc(s, sizeof *at);
+    for (int k = 0; k < 20; k++) {
+        SEAT_CHECK(s, peal_barrier(s->comm, s->stream) == PEAL_OK);
+        SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_INT64, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+        peal_request *request;
+        SEAT_CHECK(s, peal_ibarrier(s->comm, s->stream, &request) == PEAL_OK && peal_wait(&request) == PEAL_OK);
+    }
+    seat_sync(s);
+    seat_free(s, at);
+}
+
+/* The legacy default stream; the host is told apart by where buffers are. */
+static void without_a_stream(seat *s)
+{
+    int32_t mine = s->rank + 1, sum = 0, want = s->n * (s->n + 1) / 2;
+    int32_t *at = seat_alloc(s, sizeof *at);
+    seat_copy(s, at, &mine, sizeof mine);
+    SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
+    seat_must(s->cu->StreamSynchronize(NULL), "cuStreamSynchronize");
+    seat_copy(s, &sum, at, sizeof sum);
+    SEAT_CHECK(s, sum == want);
+    SEAT_CHECK(s, peal_allreduce(&mine, &sum, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK && sum == want);
+    seat_free(s, at);
+}
+
+typedef struct chain {
+    int32_t *at;
+    int calls;
+} chain;
+
+static void capture_chain(seat *s, void *what)
+{
+    chain *c = what;
+    for (int k = 0; k < c->calls; k++)
+        SEAT_CHECK(s, peal_allreduce(c->at, c->at, 256, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+}
+
+/* Sums of sums: after K calls, each number is n to the K (modulo 2^32). */
+static void expect(seat *s, const int32_t *at, uint32_t value)
+{
+    uint32_t got[256];
+    seat_copy(s, got, at, sizeof got);
+    for (int i = 0; i < 256; i++)
+        SEAT_CHECK(s, got[i] == value);
+}
+
+static void graph_replays(seat *s, peali_cu_enum mode)
+{
+    enum { REPLAYS = 60 };
+    uint32_t ones[256], value = 1;
+    for (int i = 0; i < 256; i++)
+        ones[i] = 1;
+    chain c = {seat_alloc(s, sizeof ones), 3}, d = {c.at, 1};
+    fake_exec three = seat_capture(s, mode, capture_chain, &c, 3), one = seat_capture(s, mode, capture_chain, &d, 1);
+    seat_copy(s, c.at, ones, sizeof ones);
+    for (int k = 0; k < REPLAYS; k++) {
+        seat_must(cuGraphLaunch(three, s->stream), "cuGraphLaunch");
+        if (k % 3 == 0)
+            SEAT_CHECK(s, peal_allreduce(c.at, c.at, 256, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+        if (k % 5 == 0)
+            seat_must(cuGraphLaunch(one, s->stream), "cuGraphLaunch");
+        for (int times = 3 + (k % 3 == 0) + (k % 5 == 0); times > 0; times--)
+            value *= (uint32_t)s->n;
+    }
+    expect(s, c.at, value);
+    seat_must(cuGraphExecDestroy(three), "cuGraphExecDestroy");
+    seat_must(cuGraphExecDestroy(one), "cuGraphExecDestroy");
+    seat_free(s, c.at);
+}
+
+static void first_in_global(seat *s)
+{
+    graph_replays(s, PEALI_CU_CAPTURE_GLOBAL);
+}
+
+static void first_in_thread(seat *s)
+{
+    graph_replays(s, PEALI_CU_CAPTURE_THREAD);
+}
+
+static void first_in_relaxed(seat *s)
+{
+    graph_replays(s, PEALI_CU_CAPTURE_RELAXED);
+}
+
+static void fewer_ctas(seat *s)
+{
+    SEAT_CHECK(s, peal_comm_max_ctas(s->comm, 65) == PEAL_ERR_INVALID);
+    for (int ctas = 0; ctas < 4; ctas++) {
+        SEAT_CHECK(s, peal_comm_max_ctas(s->comm, ctas) == PEAL_OK);
+        check(s, &(deed){PEAL_ALLREDUCE, 30000, PEAL_FLOAT, PEAL_SUM, 0, false, 0, 3});
+        check(s, &(deed){PEAL_ALLGATHER, 10000, PEAL_DOUBLE, PEAL_SUM, 0, false, 0, 4});
+    }
+}
+
+#ifndef TEST_MPI
+/* Each on a stream of its own; none waits for the other. */
+static void two_communicators(seat *s)
+{
+    enum { CALLS = 25 };
+    uint32_t ones[256], value = 1;
+    peal_comm *second = NULL;
+    peali_cu_strm stream;
+    int32_t *a = seat_alloc(s, sizeof ones), *b = seat_alloc(s, sizeof ones);
+    for (int i = 0; i < 256; i++)
+        ones[i] = 1;
+    seat_must(s->cu->StreamCreate(&stream, PEALI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    SEAT_CHECK(s, peal_comm_create_threads(s->ctx, s->rank, &second) == PEAL_OK);
+    seat_copy(s, a, ones, sizeof ones);
+    seat_copy(s, b, ones, sizeof ones);
+    for (int k = 0; k < CALLS; k++) {
+        SEAT_CHECK(s, peal_allreduce(a, a, 256, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+        SEAT_CHECK(s, peal_allreduce(b, b, 256, PEAL_INT32, PEAL_SUM, second, stream) == PEAL_OK);
+        value *= (uint32_t)s->n;
+    }
+    seat_must(s->cu->StreamSynchronize(stream), "cuStreamSynchronize");
+    expect(s, a, value);
+    expect(s, b, value);
+    peal_comm_destroy(&second);
+    seat_must(s->cu->StreamDestroy(stream), "cuStreamDestroy");
+    seat_free(s, a);
+    seat_free(s, b);
+}
+
+static void test_two_communicators(void **state)
+{
+    for (int n = 2; n <= MOST; n += 2) {
+        peal_threads *threads;
+        assert_int_equal(peal_threads_create(n, &threads), PEAL_OK);
+        assert_int_equal(seats_run(n, two_communicators, threads), 0);
+        peal_threads_destroy(&threads);
+    }
+}
+#endif
+
+/* Processes of mpirun take longer to meet. */
+static void on_all(seat_body *body)
+{
+#ifdef TEST_MPI
+    for (int n = 2; n <= MOST; n += 2)
+#else
+    for (int n = 2; n <= MOST; n++)
+#endif
+        assert_int_equal(seats_run(n, body, NULL), 0);
+}
+
+#define TEST(name)                                                                                                                \
+    static void test_##name(void **state)                                                                                         \
+    {                                                                                                                             \
+        on_all(name);                                                                                                             \
+    }
+TEST(every_algorithm)
+TEST(random_ones)
+TEST(counters_meet)
+TEST(without_a_stream)
+TEST(first_in_global)
+TEST(first_in_thread)
+TEST(first_in_relaxed)
+TEST(fewer_ctas)
+
+static void test_every_type(void **state)
+{
+    assert_int_equal(seats_run(3, every_type, NULL), 0);
+    assert_int_equal(seats_run(2, what_gpus_lack, NULL), 0);
+}
+
+static void test_one_device(void **state)
+{
+    for (int n = 1; n <= 3; n++)
+        assert_int_equal(seats_run_on(n, 1, random_ones, NULL), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_random_ones),
+        cmocka_unit_test(test_counters_meet), cmocka_unit_test(test_without_a_stream), cmocka_unit_test(test_first_in_global),
+        cmocka_unit_test(test_first_in_thread), cmocka_unit_test(test_first_in_relaxed), cmocka_unit_test(test_fewer_ctas),
+        cmocka_unit_test(test_one_device),
+#ifndef TEST_MPI
+        cmocka_unit_test(test_two_communicators),
+#endif
+    };
+    if (argc > 1)
+        random_seed = (unsigned)atoi(argv[1]);
+    if (argc > 2)
+        random_calls = atoi(argv[2]);
+    setenv("FAKE_CUDA_DEVICES", "4", 0);
+#ifdef TEST_MPI
+    world_start(&argc, &argv);
+    int failed = cmocka_run_group_tests_name("device_mpi", tests, NULL, NULL);
+    MPI_Finalize();
+    return failed;
+#else
+    return cmocka_run_group_tests_name("device", tests, NULL, NULL);
+#endif
+}

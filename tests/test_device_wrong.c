@@ -1,0 +1,350 @@
+/*
+ * What goes wrong on device memory has a name, within 2 s, on every rank, and calls in full: calls that differ, eager and in
+ * graphs, on device memory here and host memory there; ranks that do not come; wrong buffers; an abort.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <time.h>
+
+#include "cuda/device_ranks.h"
+
+enum { MOST = 3 };
+
+static char log_path[256];
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
+static void nap_ms(long ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+/* Is TEXT in the log? */
+static bool logged(const char *text)
+{
+    char line[1024];
+    bool found = false;
+    FILE *f = fopen(log_path, "r");
+    while (f && !found && fgets(line, sizeof line, f))
+        found = strstr(line, text);
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* A way in which the last rank's call differs from COUNT floats, summed by an allreduce. */
+typedef struct twist {
+    const char *name, *text; /* of the other call */
+    peal_kind kind;
+    size_t count;
+    peal_type type;
+    peal_op op;
+    int root;
+} twist;
+
+static const twist twists[] = {
+    {"count", ": count 999, type float, op sum", PEAL_ALLREDUCE, 999, PEAL_FLOAT, PEAL_SUM, 0},
+    {"much", ": count 500000, type float, op sum", PEAL_ALLREDUCE, 500000, PEAL_FLOAT, PEAL_SUM, 0},
+    {"type", ": count 1000, type int32, op sum", PEAL_ALLREDUCE, 1000, PEAL_INT32, PEAL_SUM, 0},
+    {"op", ": count 1000, type float, op max", PEAL_ALLREDUCE, 1000, PEAL_FLOAT, PEAL_MAX, 0},
+    {"kind", ": count 1000, type float, op sum, root 0", PEAL_REDUCE, 1000, PEAL_FLOAT, PEAL_SUM, 0},
+    {"barrier", "barrier", PEAL_BARRIER, 1, PEAL_BYTE, PEAL_BAND, 0},
+};
+static const twist right = {"", ": count 1000, type float, op sum", PEAL_ALLREDUCE, 1000, PEAL_FLOAT, PEAL_SUM, 0};
+
+static peal_status call(const twist *t, void *at, peal_comm *comm, void *stream)
+{
+    switch (t->kind) {
+    case PEAL_REDUCE: return peal_reduce(at, at, t->count, t->type, t->op, t->root, comm, stream);
+    case PEAL_BARRIER: return peal_barrier(comm, stream);
+    default: return peal_allreduce(at, at, t->count, t->type, t->op, comm, stream);
+    }
+}
+
+/* Every rank has STATUS in good time, for its kernels have found it out, or its watch has. */
+static void must_become(seat *s, peal_status status)
+{
+    int64_t start = now_ms();
+    while (peal_comm_error(s->comm) == PEAL_OK && now_ms() - start < 20000)
+        nap_ms(5);
+    if (peal_comm_error(s->comm) != status)
+        seat_wrong(s, "it is: %s", peal_status_text(peal_comm_error(s->comm)));
+    (void)s->cu->StreamSynchronize(s->stream); /* the kernels leave */
+}
+
+static void stays_wrong(seat *s, void *at, peal_status status)
+{
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == status);
+    int32_t host = 1;
+    SEAT_CHECK(s, peal_allreduce(&host, &host, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == status);
+}
+
+static const twist *mine(const seat *s)
+{
+    return s->rank == s->n - 1 ? s->ctx : &right;
+}
+
+static void eager(seat *s)
+{
+    void *at = seat_alloc(s, 4 * 500000);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    peal_status status = call(mine(s), at, s->comm, s->stream);
+    SEAT_CHECK(s, status == PEAL_OK || status == PEAL_ERR_MISMATCH);
+    must_become(s, PEAL_ERR_MISMATCH);
+    stays_wrong(s, at, PEAL_ERR_MISMATCH);
+}
+
+static void capture(seat *s, void *at)
+{
+    SEAT_CHECK(s, call(mine(s), at, s->comm, s->stream) == PEAL_OK);
+}
+
+static void in_a_graph(seat *s)
+{
+    void *at = seat_alloc(s, 4 * 500000);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    fake_exec exec = seat_capture(s, PEALI_CU_CAPTURE_GLOBAL, capture, at, 1);
+    SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
+    seat_must(cuGraphLaunch(exec, s->stream), "cuGraphLaunch");
+    must_become(s, PEAL_ERR_MISMATCH);
+    stays_wrong(s, at, PEAL_ERR_MISMATCH);
+}
+
+static void at_once(seat *s)
+{
+    void *at = seat_alloc(s, 4 * 500000);
+    SEAT_CHECK(s, call(mine(s), at, s->comm, s->stream) == PEAL_ERR_MISMATCH);
+}
+
+/* The last rank has host memory in hand. */
+static void on_host(seat *s)
+{
+    void *at = seat_alloc(s, 4000);
+    float host[1000] = {0};
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    bool device = s->rank < s->n - 1;
+    peal_status status = call(&right, device ? at : host, s->comm, device ? s->stream : NULL);
+    SEAT_CHECK(s, status == (device ? PEAL_OK : PEAL_ERR_MISMATCH));
+    must_become(s, PEAL_ERR_MISMATCH);
+}
+
+static void on_host_at_once(seat *s)
+{
+    void *at = seat_alloc(s, 4000);
+    float host[1000] = {0};
+    bool device = s->rank < s->n - 1;
+    SEAT_CHECK(s, call(&right, device ? at : host, s->comm, device ? s->stream : NULL) == PEAL_ERR_MISMATCH);
+}
+
+/* The last rank takes its time, and then all is well. */
+static void late(seat *s)
+{
+    float *at = seat_alloc(s, 4000), got = 0;
+    const float one = 1;
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_copy(s, at, &one, sizeof one);
+    if (s->rank == s->n - 1)
+        nap_ms(2500);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    seat_copy(s, &got, at, sizeof got);
+    SEAT_CHECK(s, got == (float)s->n);
+    SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
+}
+
+static void never(seat *s)
+{
+    void *at = seat_alloc(s, 4000);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    if (s->rank == s->n - 1)
+        return;
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    must_become(s, PEAL_ERR_TIMEOUT);
+    stays_wrong(s, at, PEAL_ERR_TIMEOUT);
+}
+
+static void aborted(seat *s)
+{
+    void *at = seat_alloc(s, 4000);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    if (s->rank == 0)
+        SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    peal_comm_abort(s->comm);
+    must_become(s, PEAL_ERR_ABORTED);
+    stays_wrong(s, at, PEAL_ERR_ABORTED);
+}
+
+/* All ranks are refused, and nothing was started. */
+static void wrong_buffers(seat *s)
+{
+    float host[1000] = {0}, *at = seat_alloc(s, 4000), *freed = seat_alloc(s, 4000);
+    SEAT_CHECK(s, peal_allreduce(host, host, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_INVALID);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    SEAT_CHECK(s, peal_allreduce(host, at, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_INVALID);
+    SEAT_CHECK(s, peal_allreduce(at, host, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, NULL) == PEAL_ERR_INVALID);
+    SEAT_CHECK(s, peal_broadcast(host, 1000, PEAL_FLOAT, 0, s->comm, s->stream) == PEAL_ERR_INVALID);
+    seat_free(s, freed);
+    SEAT_CHECK(s, peal_allreduce(freed, at, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_INVALID);
+    SEAT_CHECK(s, peal_allreduce(at, NULL, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_INVALID);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
+}
+
+static void other_device(seat *s)
+{
+    peali_cu_ctx context, popped;
+    void *at = seat_alloc(s, 4000);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    seat_must(s->cu->DevicePrimaryCtxRetain(&context, (s->device + 1) % 4), "cuDevicePrimaryCtxRetain");
+    seat_must(s->cu->CtxPushCurrent(context), "cuCtxPushCurrent");
+    peali_cu_ptr there;
+    seat_must(s->cu->MemAlloc(&there, 4000), "cuMemAlloc");
+    seat_must(s->cu->CtxPopCurrent(&popped), "cuCtxPopCurrent");
+    SEAT_CHECK(s, call(&right, (void *)(uintptr_t)there, s->comm, s->stream) == PEAL_ERR_INVALID);
+    seat_sync(s);
+}
+
+/* One log for all ranks, begun anew. */
+static void forget_log(void)
+{
+#ifdef TEST_MPI
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (world_rank == 0 && truncate(log_path, 0) != 0 && errno != ENOENT)
+        exit(2);
+    MPI_Barrier(MPI_COMM_WORLD);
+#else
+    if (truncate(log_path, 0) != 0 && errno != ENOENT)
+        exit(2);
+#endif
+}
+
+/* BODY on N ranks, and then TEXTS (to NULL) are in the log. */
+static void play(int n, seat_body *body, const twist *t, const char *const *texts)
+{
+    forget_log();
+    int64_t start = now_ms();
+    int wrong = seats_run(n, body, (void *)(uintptr_t)t);
+    for (; *texts; texts++)
+        if (!logged(*texts)) {
+            fprintf(stderr, "%s: not logged: %s\n", t ? t->name : "", *texts);
+            wrong++;
+        }
+    if (now_ms() - start > 15000)
+        fprintf(stderr, "it took %lld ms\n", (long long)(now_ms() - start));
+    assert_int_equal(wrong, 0);
+}
+
+static void each_twist(seat_body *body, bool described)
+{
+    for (size_t k = 0; k < sizeof twists / sizeof twists[0]; k++)
+        for (int n = 2; n <= MOST; n++) {
+            const char *const texts[] = {"differ", described ? right.text : NULL, twists[k].text, NULL};
+            play(n, body, &twists[k], texts);
+        }
+}
+
+static void test_eager(void **state)
+{
+    each_twist(eager, false);
+}
+
+static void test_in_a_graph(void **state)
+{
+    each_twist(in_a_graph, true);
+}
+
+static void test_at_once(void **state)
+{
+    each_twist(at_once, false);
+}
+
+static void test_on_host(void **state)
+{
+    const char *const texts[] = {"type float, op sum;", "type float, op sum, on device memory", NULL};
+    for (int n = 2; n <= MOST; n++) {
+        play(n, on_host, NULL, texts);
+        play(n, on_host_at_once, NULL, texts);
+    }
+}
+
+static void test_late(void **state)
+{
+    const char *const two[] = {"rank 1, which has not come", NULL}, *const three[] = {"rank 2, which has not come", NULL};
+    play(2, late, NULL, two);
+    play(3, late, NULL, three);
+}
+
+static void test_never(void **state)
+{
+    const char *const texts[] = {"rank 2, which has not come", NULL};
+    play(3, never, NULL, texts);
+}
+
+static void test_aborted(void **state)
+{
+    const char *const texts[] = {NULL};
+    play(2, aborted, NULL, texts);
+}
+
+static void test_wrong_buffers(void **state)
+{
+    const char *const texts[] = {"is memory of the host", "the call has a stream", "the other buffer is device memory",
+                                 "was freed", NULL};
+    const char *const device[] = {"is memory of device", NULL};
+    play(2, wrong_buffers, NULL, texts);
+    play(2, other_device, NULL, device);
+}
+
+static int run(const char *name, bool timeouts)
+{
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(test_eager), cmocka_unit_test(test_in_a_graph), cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_on_host), cmocka_unit_test(test_late), cmocka_unit_test(test_aborted),
+        cmocka_unit_test(test_wrong_buffers),
+    };
+    const struct CMUnitTest short_of_time[] = {cmocka_unit_test(test_never)};
+    if (timeouts)
+        return cmocka_run_group_tests_name(name, short_of_time, NULL, NULL);
+    return cmocka_run_group_tests_name(name, all, NULL, NULL);
+}
+
+/* With the argument "timeout": calls that PEAL_TIMEOUT ends. */
+int main(int argc, char **argv)
+{
+    bool timeouts = argc > 1 && strcmp(argv[1], "timeout") == 0;
+    snprintf(log_path, sizeof log_path, "device_wrong.%d.log", (int)getpid());
+    setenv("FAKE_CUDA_DEVICES", "4", 0);
+    if (timeouts)
+        setenv("PEAL_TIMEOUT", "1.5", 1);
+#ifdef TEST_MPI
+    world_start(&argc, &argv);
+    MPI_Bcast(log_path, sizeof log_path, MPI_CHAR, 0, MPI_COMM_WORLD);
+    setenv("PEAL_LOG_FILE", log_path, 1);
+    int failed = run("device_wrong_mpi", timeouts);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (world_rank == 0)
+        unlink(log_path);
+    MPI_Finalize();
+#else
+    setenv("PEAL_LOG_FILE", log_path, 1);
+    int failed = run("device_wrong", timeouts);
+    unlink(log_path);
+#endif
+    return failed;
+}
