@@ -53,29 +53,44 @@ template <class P> DEVICE void scatter(const task &t, const typename P::place &p
     }
 }
 
-/* An operation of 2 to K sources, all of which are waited for together; of them, one at most is this rank's own. */
+/* The unit of P's place of 2 to K sources, of which one at most is this rank's own: waits for all of them together. */
+template <class P, class A, int K>
+DEVICE bool sum_unit(const task &t, const sources<K> &from, const A &arithmetic, const typename P::place &p, uint64_t *sum)
+{
+    uint64_t v[K][P::WORDS] = {{0}}, own[P::WORDS] = {0};
+    if (!P::template gather<K>(t, from, p, v, own))
+        return false;
+    UNROLL
+    for (int i = 0; i < P::WORDS; i++) {
+        typename A::state x = arithmetic.first(from.own == 0 ? own[i] : v[0][i]);
+        UNROLL
+        for (int k = 1; k < K; k++)
+            if (k < t.op.nsrc)
+                arithmetic.add(x, from.own == k ? own[i] : v[k][i]);
+        sum[i] = arithmetic.result(x);
+    }
+    return true;
+}
+
 template <class P, class A, int K> DEVICE bool reduce(const task &t)
 {
+    enum { UNITS = K <= 4 ? P::REDUCED : 1 };
     const A arithmetic(t.s.c);
     sources<K> from = no_sources<P, K>(t);
     UNROLL
     for (int k = 0; k < K; k++)
         if (k < t.op.nsrc)
             add_source<P>(t, k, k, from);
-    for (typename P::place p(t); p.more(t); p.next(t)) {
-        uint64_t v[K][P::WORDS] = {{0}}, own[P::WORDS] = {0}, sum[P::WORDS];
-        if (!P::template gather<K>(t, from, p, v, own))
-            return false;
+    for (typename P::place p(t); p.more(t); p.template next<UNITS>(t)) {
+        uint64_t sum[UNITS][P::WORDS] = {{0}};
         UNROLL
-        for (int i = 0; i < P::WORDS; i++) {
-            typename A::state x = arithmetic.first(from.own == 0 ? own[i] : v[0][i]);
-            UNROLL
-            for (int k = 1; k < K; k++)
-                if (k < t.op.nsrc)
-                    arithmetic.add(x, from.own == k ? own[i] : v[k][i]);
-            sum[i] = arithmetic.result(x);
-        }
-        scatter<P>(t, p, sum);
+        for (int i = 0; i < UNITS; i++)
+            if (p.more(t, i) && !sum_unit<P, A, K>(t, from, arithmetic, p.at(t, i), sum[i]))
+                return false;
+        UNROLL
+        for (int i = 0; i < UNITS; i++)
+            if (p.more(t, i))
+                scatter<P>(t, p.at(t, i), sum[i]);
     }
     return true;
 }
@@ -93,13 +108,19 @@ template <class P> DEVICE bool fetch(const task &t, const sources<1> &from, cons
 
 template <class P> DEVICE bool copy(const task &t)
 {
+    enum { UNITS = P::COPIED };
     sources<1> from = no_sources<P, 1>(t);
     add_source<P>(t, 0, 0, from);
-    for (typename P::place p(t); p.more(t); p.next(t)) {
-        uint64_t v[P::WORDS] = {0};
-        if (!fetch<P>(t, from, p, v))
-            return false;
-        scatter<P>(t, p, v);
+    for (typename P::place p(t); p.more(t); p.template next<UNITS>(t)) {
+        uint64_t v[UNITS][P::WORDS] = {{0}};
+        UNROLL
+        for (int i = 0; i < UNITS; i++)
+            if (p.more(t, i) && !fetch<P>(t, from, p.at(t, i), v[i]))
+                return false;
+        UNROLL
+        for (int i = 0; i < UNITS; i++)
+            if (p.more(t, i))
+                scatter<P>(t, p.at(t, i), v[i]);
     }
     return true;
 }
@@ -108,7 +129,7 @@ template <class P> DEVICE bool copy(const task &t)
 template <class P, class A> DEVICE bool reduce_each(const task &t)
 {
     const A arithmetic(t.s.c);
-    for (typename P::place p(t); p.more(t); p.next(t)) {
+    for (typename P::place p(t); p.more(t); p.template next<1>(t)) {
         uint64_t v[P::WORDS] = {0};
         typename A::state x[P::WORDS] = {};
         for (uint32_t k = 0; k < t.op.nsrc; k++) {

@@ -1,6 +1,7 @@
 /*
  * The three ways in which a slot's data and the news of it cross. Each has
  *   WORDS   8-byte words of a unit, what a thread moves at a time,
+ *   COPIED, REDUCED  units that a thread loads before it stores them,
  *   place   of a thread in an operation: the units that it takes, one after the other,
  *   offset  bytes from the start of a slot to its word W, and
  *   skewed  whether that is no place at which a range can begin,
@@ -68,14 +69,14 @@ DEVICE bool begin_lines(const task &t, bool ok)
  * beside it is of this epoch too (store_line in put pairs with load_line in gather). No order is needed between halves or lines.
  */
 struct ll {
-    enum { WORDS = 1 };
+    enum { WORDS = 1, COPIED = 1, REDUCED = 1 };
 
     struct place {
         uint32_t u;
         explicit DEVICE_MEMBER place(const task &t) : u(t.s.thread)
         {
         }
-        DEVICE_MEMBER bool more(const task &t) const
+        DEVICE_MEMBER bool more(const task &t, uint32_t = 0) const
         {
             return u < t.r.words;
         }
@@ -83,7 +84,11 @@ struct ll {
         {
             return true;
         }
-        DEVICE_MEMBER void next(const task &t)
+        DEVICE_MEMBER const place &at(const task &, uint32_t) const
+        {
+            return *this;
+        }
+        template <int N> DEVICE_MEMBER void next(const task &t)
         {
             u += t.s.threads;
         }
@@ -152,7 +157,7 @@ struct ll {
  * sooner than the word is, and only then loads it.
  */
 struct ll128 {
-    enum { WORDS = 1, THREADS = 16 };
+    enum { WORDS = 1, COPIED = 1, REDUCED = 1, THREADS = 16 };
 
     struct place {
         uint32_t line, column, u;
@@ -161,7 +166,7 @@ struct ll128 {
         {
         }
         /* Both lines of a warp go on as long as the first one does. */
-        DEVICE_MEMBER bool more(const task &t) const
+        DEVICE_MEMBER bool more(const task &t, uint32_t = 0) const
         {
             return (line & ~1U) * PEALI_CUDA_LINE_WORDS < t.r.words;
         }
@@ -181,7 +186,11 @@ struct ll128 {
         {
             return line * (uint64_t)PEALI_CUDA_LINE + 8 * column;
         }
-        DEVICE_MEMBER void next(const task &t)
+        DEVICE_MEMBER const place &at(const task &, uint32_t) const
+        {
+            return *this;
+        }
+        template <int N> DEVICE_MEMBER void next(const task &t)
         {
             line += t.s.threads / THREADS;
             u += t.s.threads / THREADS * PEALI_CUDA_LINE_WORDS;
@@ -263,24 +272,31 @@ struct ll128 {
  * by any thread here.
  */
 struct bulk {
-    enum { WORDS = 2 };
+    enum { WORDS = 2, COPIED = 4, REDUCED = 2 }; /* so that enough loads are on their way */
 
     struct place {
         uint32_t u; /* words */
         explicit DEVICE_MEMBER place(const task &t) : u(WORDS * t.s.thread)
         {
         }
-        DEVICE_MEMBER bool more(const task &t) const
+        /* Is there a unit I units of this thread on? */
+        DEVICE_MEMBER bool more(const task &t, uint32_t i = 0) const
         {
-            return u < t.r.words;
+            return at(t, i).u < t.r.words;
         }
         DEVICE_MEMBER bool data(const task &) const
         {
             return true;
         }
-        DEVICE_MEMBER void next(const task &t)
+        DEVICE_MEMBER place at(const task &t, uint32_t i) const
         {
-            u += WORDS * t.s.threads;
+            place p = *this;
+            p.u += i * WORDS * t.s.threads;
+            return p;
+        }
+        template <int N> DEVICE_MEMBER void next(const task &t)
+        {
+            u += N * WORDS * t.s.threads;
         }
     };
 
