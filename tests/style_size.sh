@@ -7,7 +7,7 @@ say() {
     result=1
 }
 for file in src/*/*.[ch] include/peal/*.h bench/*.[ch] bench/*.sh bench/examples/*.c bench/peers/*.[ch] \
-            bench/peers/*.py tests/*.[ch] tests/*.sh tests/*.f90 tests/*.py; do
+            bench/peers/*.py tests/*.[ch] tests/*.sh tests/*.f90 tests/*.py tests/models/*.pml; do
     [ -e "$file" ] || continue
     most=600
     case $file in src/algos/*) most=150 ;; esac
@@ -18,7 +18,7 @@ for file in src/*/*.[ch] include/peal/*.h bench/*.[ch] bench/*.sh bench/examples
     left=$(grep -nE "$later" "$file")
     [ -z "$left" ] || say "$file: $left"
     case $file in
-    *.[ch]) [ "$(head -c 2 "$file")" = "/*" ] || say "$file: begins without the comment that says what it promises" ;;
+    *.[ch] | *.pml) [ "$(head -c 2 "$file")" = "/*" ] || say "$file: begins without the comment that says what it promises" ;;
     esac
 done
 exit $result

@@ -1,0 +1,229 @@
+/*
+ * Lines that carry their flag (cuda/call.h, PEALI_CUDA_LL and LL128), in two areas, by programs in which the end of every
+ * rank waits for the begin of all (all_hear): no credit is asked for.
+ *
+ * Modelled: one lane of N ranks whose CTAs have THREADS threads, and slices without end, be they of one call or of many. In
+ * each, all send to all (one-shot), or all send to rank 0, which answers (two-shot: a leaf hears of the others through rank 0
+ * only). A message has a line for each thread; which thread has which line changes, as it does where lengths differ. Stores
+ * become visible in any order, each as late as it can. A slice's number, modulo NUMBERS, is its flag. Memory that nothing was
+ * sent to for a round of numbers would still have the flags of that round, so at the end of a slice a rank cleans a share of
+ * the area that it leaves; each share has its turn several times a round. (The kernels do so in two slices of 1024.)
+ *
+ * A line is one byte: CLEAN, or the slice that it belongs to, modulo SLICES. Its flag is that modulo NUMBERS; SLICES is twice
+ * NUMBERS, so data of another round shows.
+ *
+ * Proved: what is taken for a line of this slice is one, neither of another slice nor of another round; no line is stored to
+ * while an older store is on its way there; nobody waits for ever.
+ *
+ * Assumed: a line becomes visible whole; a thread's loads are over before its later stores, for it branches on what it
+ * loaded; a CTA's barrier orders the loads before it and the stores after it.
+ *
+ * BUG_ONE_AREA     one area instead of two
+ * BUG_SILENT       where there is no data, no line is sent, and nobody waits for one
+ * BUG_NO_BARRIER   the threads of a CTA go from slice to slice on their own
+ * BUG_NO_CLEAN     old flags stay
+ * BUG_ZERO         the flag of a clean line is 0, which is a number
+ * BUG_SKIP_ZERO    0 is no number, so an area is used twice in a row: by the last odd one and by 1
+ * BUG_LATE_CLEAN   no fence between cleaning and the next slice
+ */
+#ifndef N
+#define N 2
+#endif
+#ifndef THREADS
+#define THREADS 1
+#endif
+#ifdef BUG_SKIP_ZERO
+#define NUMBERS 7
+#define FIRST 1
+#else
+#define NUMBERS 8
+#define FIRST 0
+#endif
+#define SLICES (2 * NUMBERS)
+
+#define NUMBER(slice) (FIRST + (slice) % NUMBERS)
+#define CLEAN SLICES
+#ifdef BUG_ZERO
+#define NO_FLAG 0
+#else
+#define NO_FLAG (FIRST + NUMBERS)
+#endif
+#define FLAG(value) ((value) == CLEAN -> NO_FLAG : FIRST + (value) % NUMBERS)
+#ifdef BUG_ONE_AREA
+#define AREA(slice) 0
+#else
+#define AREA(slice) (NUMBER(slice) % 2)
+#endif
+
+#define LINES (N * 2 * N * THREADS)
+#define AT(rank, slice, slot, thread) ((((rank) * 2 + AREA(slice)) * N + (slot)) * THREADS + (thread))
+
+byte line[LINES] = CLEAN;
+byte flying[LINES]; /* 1 + what was stored there, and is not visible yet */
+
+/* What is stored becomes visible some time. */
+active [LINES] proctype Wire()
+{
+end:
+    do
+    :: d_step { flying[_pid] -> line[_pid] = flying[_pid] - 1; flying[_pid] = 0 }
+    od
+}
+
+/* What the slices are: whoever begins one first decides. */
+mtype = { ALL_TO_ALL, STAR };
+mtype kind[4];
+bit shift[4]; /* thread t has line t + shift of each message */
+byte newest;
+byte through[4]; /* threads */
+
+/* What no thread looks at any more is forgotten. */
+inline end()
+{
+    through[slice % 4]++;
+    if
+    :: through[slice % 4] == N * THREADS -> through[slice % 4] = 0; kind[slice % 4] = 0; shift[slice % 4] = 0
+    :: else
+    fi;
+    slice = (slice + 1) % SLICES
+}
+
+inline begin()
+{
+    if
+    :: slice == (newest + 1) % SLICES ->
+        newest = slice;
+        if
+        :: kind[slice % 4] = ALL_TO_ALL
+#if THREADS == 1
+        :: kind[slice % 4] = STAR
+#endif
+        fi;
+        if
+        :: shift[slice % 4] = 0
+#if THREADS > 1
+        :: shift[slice % 4] = 1
+#endif
+        fi
+    :: else -> assert(kind[slice % 4])
+    fi
+}
+
+#define HAVE ((thread + shift[slice % 4]) % THREADS)
+
+inline store(rank, slot)
+{
+    assert(!flying[AT(rank, slice, slot, HAVE)]); /* an older store to this line would be overtaken */
+    flying[AT(rank, slice, slot, HAVE)] = 1 + slice
+}
+
+inline await(slot)
+{
+    FLAG(line[AT(me, slice, slot, HAVE)]) == NUMBER(slice);
+    assert(line[AT(me, slice, slot, HAVE)] == slice)
+}
+
+#ifdef BUG_SILENT
+#define SPEAKS(rank) ((rank) != 0)
+#else
+#define SPEAKS(rank) true
+#endif
+
+inline all_to_all()
+{
+    d_step {
+        for (x : 0 .. N - 1) {
+            if
+            :: x != me && SPEAKS(me) -> store(x, me)
+            :: else
+            fi
+        }
+        x = 0
+    }
+    for (x : 0 .. N - 1) {
+        if
+        :: x != me && SPEAKS(x) -> await(x)
+        :: else
+        fi
+    }
+}
+
+/* Other slots than all to all has, so that a line has several writers. */
+inline star()
+{
+    if
+    :: me == 0 ->
+        for (x : 1 .. N - 1) { await((x + 1) % N) }
+        x = 0;
+        d_step {
+            for (x : 1 .. N - 1) { store(x, x) }
+            x = 0
+        }
+    :: else ->
+        store(0, (me + 1) % N);
+        await(me)
+    fi
+}
+
+byte met[N * THREADS]; /* by thread: the last slice that it is through with */
+
+/* The CTA's barrier at the end of a slice. */
+inline meet()
+{
+    met[me * THREADS + thread] = slice;
+#if THREADS > 1 && !defined(BUG_NO_BARRIER)
+    met[me * THREADS + 1 - thread] == slice || met[me * THREADS + 1 - thread] == (slice + 1) % SLICES
+#endif
+}
+
+/* One slot of two is cleaned at the end of each slice, so every line several times a round. A fence: it is visible at once. */
+#define SHARE(slice) (((slice) / 2) % 2)
+
+#if defined(BUG_NO_CLEAN)
+#define CLEANED skip
+#elif defined(BUG_LATE_CLEAN)
+#define CLEANED flying[AT(me, slice, x, HAVE)] = 1 + CLEAN
+#else
+#define CLEANED line[AT(me, slice, x, HAVE)] = CLEAN
+#endif
+
+inline clean()
+{
+    d_step {
+        for (x : 0 .. N - 1) {
+            if
+            :: x % 2 == SHARE(slice) -> CLEANED
+            :: else
+            fi
+        }
+        x = 0
+    }
+}
+
+proctype Thread(byte me; byte thread)
+{
+    byte slice = 1, x;
+    do
+    :: atomic {
+        begin();
+        if
+        :: kind[slice % 4] == ALL_TO_ALL -> all_to_all()
+        :: else -> star()
+        fi;
+        x = 0
+       }
+       atomic {
+        clean();
+        meet();
+        end()
+       }
+    od
+}
+
+init
+{
+    byte i;
+    atomic {
+        for (i : 0 .. N * THREADS - 1) { run Thread(i / THREADS, i % THREADS) }
+    }
+}
