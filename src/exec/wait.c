@@ -13,15 +13,16 @@
 #include "base/log.h"
 
 enum {
-    SPINS_ALONE = 2000,     /* passes without progress before a core is given away: about 50 us, beyond most waits */
-    /*
-     * The host library is driven every so many passes without progress (FACTS, "Progress"). A call of it may enter the kernel, and
-     * where all ranks wait for each other in memory, one that is away for 100 us holds up all: 16 took 1500 us instead of 590.
-     */
-    PASSES_A_PROGRESS = 64,
-    PASSES_A_PROGRESS_ALONE = 8192, /* without messages of its own, and with a core of its own: about 1 ms */
-    PASSES_A_CLOCK = 256,   /* and the clock looked at; while yielding, in each */
+    SPINS_ALONE = 2000,   /* passes without progress before a core is given away: about 50 us, beyond most waits */
+    PASSES_A_CLOCK = 256, /* passes without progress before the clock is looked at; while yielding, in each */
 };
+
+/*
+ * Who waits drives the host library so often (FACTS, "Progress"), and less where all ranks wait for each other in memory: a call of
+ * it may enter the kernel, and a rank that is away for 100 us holds up all. 16 took 1500 us instead of 590.
+ */
+static const int64_t DRIVE_NS = 50 * 1000;
+static const int64_t DRIVE_ALONE_NS = 500 * 1000; /* without messages of its own, and with a core of its own */
 
 static const int64_t LONG_NS = 10 * 1000000; /* who waited for so long does not feel a nap */
 static const int64_t NAP_NS = 50 * 1000;
@@ -163,13 +164,25 @@ static peal_status linger(peali_runner *r)
     return fail(r, r->verdict);
 }
 
+static peal_status drive(peali_runner *r, int64_t now_ns)
+{
+    bool alone = !r->crowded && r->plan->nmessages == 0;
+    if (now_ns - r->driven_ns < (alone ? DRIVE_ALONE_NS : DRIVE_NS))
+        return PEAL_OK;
+    r->driven_ns = now_ns;
+    return r->net->progress(r->net);
+}
+
 static peal_status look_at_clock(peali_runner *r)
 {
     int64_t now_ns = peali_clock_ns(), limit_ns = peali_config_get()->timeout_ns;
     if (limit_ns < 0)
         limit_ns = r->patient ? 0 : DEFAULT_TIMEOUT_NS;
     if (r->idle_ns == 0)
-        r->idle_ns = now_ns;
+        r->idle_ns = r->driven_ns = now_ns;
+    peal_status driven = drive(r, now_ns);
+    if (driven < 0)
+        return dispute(r, driven);
     int64_t waited_ns = r->waited_ns = now_ns - r->idle_ns;
     if (waited_ns >= r->parley_ns || alarmed(r)) {
         peali_parley_open(r->parley, &r->quarrel);
@@ -191,13 +204,6 @@ static bool yields(const peali_runner *r)
     return r->crowded || r->idle > SPINS_ALONE;
 }
 
-/* Is it time to drive the host library? */
-static bool drives(const peali_runner *r)
-{
-    unsigned passes = r->crowded || r->plan->nmessages > 0 ? PASSES_A_PROGRESS : PASSES_A_PROGRESS_ALONE;
-    return r->idle % passes == passes - 1;
-}
-
 /* After a step that could not finish. */
 static peal_status tend(peali_runner *r)
 {
@@ -206,9 +212,6 @@ static peal_status tend(peali_runner *r)
         r->idle_ns = r->waited_ns = 0;
     if (peali_load_relaxed(&r->aborted))
         return fail(r, PEAL_ERR_ABORTED);
-    peal_status status = drives(r) ? r->net->progress(r->net) : PEAL_OK;
-    if (status < 0)
-        return dispute(r, status);
     if (r->idle > 0 && (yields(r) || r->idle % PASSES_A_CLOCK == 0))
         return look_at_clock(r);
     return PEAL_IN_PROGRESS;

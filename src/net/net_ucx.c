@@ -229,13 +229,6 @@ static peal_status look(struct ucx_net *u, struct request *r)
     return verdict(u, r, status, got);
 }
 
-/* Net_mpi counts on a request under test to drive MPI, and here there is none. */
-static peal_status drive_host(struct ucx_net *u)
-{
-    peal_status status = u->host->progress(u->host);
-    return status == PEAL_OK ? PEAL_IN_PROGRESS : status;
-}
-
 static peal_status ucx_test(peali_net *net, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
@@ -247,7 +240,7 @@ static peal_status ucx_test(peali_net *net, peali_net_req *req)
         status = look(u, r);
     }
     unlock(u);
-    return status == PEAL_IN_PROGRESS ? drive_host(u) : status;
+    return status;
 }
 
 /*
