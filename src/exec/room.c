@@ -219,7 +219,8 @@ void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, vo
     memset(r->over, true, (size_t)plan->job.window * (size_t)plan->nreqs);
     for (int32_t k = 0; k < plan->nleads; k++)
         r->leads[k].state = PEALI_LEAD_TO_COME;
-    show_buffers(r, plan);
+    if (r->failed == PEAL_OK) /* else others may still be in the call that failed */
+        show_buffers(r, plan);
     for (int32_t w = 0; w < plan->job.window; w++) {
         size_t at = (size_t)w * (size_t)plan->nreqs;
         r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, w), r->over + at, r->reqs + at};

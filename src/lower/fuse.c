@@ -126,7 +126,7 @@ static void store(peali_work *w, peali_pending *p)
         fill_slot(w, p->src[i]);
     int32_t n = p->nsrc + p->ndst;
     peali_loc *locs = peali_work_get(w, (size_t)n, sizeof *locs);
-    if (!locs)
+    if (w->failed) /* P may lack its operands too */
         return;
     memcpy(locs, p->src, (size_t)p->nsrc * sizeof *locs);
     memcpy(locs + p->nsrc, p->dst, (size_t)p->ndst * sizeof *locs);
