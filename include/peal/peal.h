@@ -10,7 +10,8 @@
  * call on the communicator; where there is none, its log has both calls if they are known when the communicator is destroyed, and
  * else the logs of the others alone have them.
  *
- * After a call failed, its buffers are freed after the communicator: other ranks may still read them.
+ * After a call failed, its buffers are freed when all ranks of the host have destroyed the communicator: until then they may still
+ * read them. Every later call on it ends as that one did.
  */
 #ifndef PEAL_PEAL_H
 #define PEAL_PEAL_H

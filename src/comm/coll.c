@@ -169,6 +169,8 @@ static peal_status begin(peal_comm *comm, const call *c, peal_request **request)
     if (comm->request.comm)
         return refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
     peal_status status = check(comm, c);
+    if (status == PEAL_OK)
+        status = peali_run_failed(comm->runner);
     const peali_job empty = {.kind = c->kind, .type = c->type, .op = c->op, .root = c->root};
     if (status == PEAL_OK && c->count > 0)
         status = start(comm, c);

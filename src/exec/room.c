@@ -80,13 +80,22 @@ static void drop_room(peali_runner *r)
     r->scratch_bytes = r->staging_bytes = 0;
 }
 
+/* After a call that failed, others may still read what this rank filled: it stays as long as they look at this rank. */
+static void leave_room(peali_runner *r)
+{
+    r->mine->kept[0] = r->scratch;
+    r->mine->kept[1] = r->staging;
+    r->scratch = r->staging = NULL;
+    drop_room(r);
+}
+
 void peali_runner_destroy(peali_runner **runner)
 {
     if (*runner) {
         peali_runner_last_words(*runner);
         peali_run_deafen(*runner);
         peali_free((*runner)->strays);
-        drop_room(*runner);
+        leave_room(*runner);
         for (int32_t x = 0; x < (*runner)->nreach; x++)
             peali_public_release((*runner)->shown[x], x == (*runner)->me);
         peali_parley_destroy(&(*runner)->parley);
@@ -219,8 +228,7 @@ void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, vo
     memset(r->over, true, (size_t)plan->job.window * (size_t)plan->nreqs);
     for (int32_t k = 0; k < plan->nleads; k++)
         r->leads[k].state = PEALI_LEAD_TO_COME;
-    if (r->failed == PEAL_OK) /* else others may still be in the call that failed */
-        show_buffers(r, plan);
+    show_buffers(r, plan);
     for (int32_t w = 0; w < plan->job.window; w++) {
         size_t at = (size_t)w * (size_t)plan->nreqs;
         r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, w), r->over + at, r->reqs + at};

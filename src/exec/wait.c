@@ -292,6 +292,11 @@ void peali_run_rest(const peali_runner *r)
         peali_clock_pause();
 }
 
+peal_status peali_run_failed(const peali_runner *r)
+{
+    return r->failed;
+}
+
 int peali_run_seen(const peali_runner *r)
 {
     return r->heard;
