@@ -75,7 +75,7 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
         ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
     }
     if (ndst > 0)
-        r->plan->reduce(r->dst, ndst, r->src, i->nsrc, peali_run_length(r, c, i, unit) / r->plan->elem_bytes);
+        r->plan->reduce(r->dst, ndst, r->src, i->nsrc, peali_run_length(r, c, i, unit) / r->plan->elem_bytes, false);
 }
 
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i)
