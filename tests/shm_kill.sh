@@ -1,6 +1,5 @@
 #!/bin/sh
-# Ranks are killed while they work in shared memory, one of them or all: the others wait, or end with PEAL_TIMEOUT's
-# error, and crash
+# Ranks are killed while they work in shared memory, one of them or all: the others wait, or end with PEAL_TIMEOUT's error, and crash
 # in no case; and nothing is left of the memory. shm_kill.sh PROGRAM MPIRUN OPTION...: of shm_endless.c and a launcher that lets the
 # others live.
 set -u

@@ -219,8 +219,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_barrier(peal_comm *comm, void *stre
 
 /*
  * The collectives, started and not waited for: the buffers are Peal's until peal_test or peal_wait says that the call ended. One
- *                                              call
- * can be in flight on a communicator, and several on different ones.
+ * call can be in flight on a communicator, and several on different ones.
  *
  * Returns: as the blocking calls; PEAL_ERR_INVALID also where a call is in flight on COMM. *REQUEST is written on success only.
  * Collective, Threads: as the blocking calls; the request is the starting thread's.

@@ -1,7 +1,6 @@
 /*
  * Programs: what one rank executes for one slice, over addresses that are still symbolic. Plain structs of fixed layout, read by
- *           the
- * runner of CPU ranks and by the device alike.
+ * the runner of CPU ranks and by the device alike.
  *
  * Instructions run in list order. send and recv only start a message; an instruction that needs one to be over names it among its
  * waits. Flags of other ranks are named among its awaits.
