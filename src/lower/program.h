@@ -30,7 +30,7 @@ typedef struct peali_instr {
     uint8_t kind;
     uint8_t lane;
     uint16_t nsrc, ndst;
-    uint16_t pad;
+    uint16_t reread;    /* 1: a later instruction of a rank within reach reads what this one stores. Speeds it up; no text has it */
     int32_t peer;       /* rank of the communicator */
     int32_t first, end; /* cuts: blocks [cuts[first], cuts[end]) */
     int32_t locs;       /* sources, then destinations, in locs */
