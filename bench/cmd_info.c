@@ -10,7 +10,7 @@
 
 static void print_build(void)
 {
-    printf("peal %s (%s), %s\n", PEAL_VERSION, peali_host_commit(), peali_host_compiler());
+    printf("peal %s (%s), %s\n", PEAL_VERSION, peali_origin_commit(), peali_origin_compiler());
     printf("built in: transports loop%s\n", PEALI_MPI_VERSION[0] ? ", mpi (Open MPI " PEALI_MPI_VERSION ")" : "");
 }
 

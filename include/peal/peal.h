@@ -122,7 +122,7 @@ PEAL_PUBLIC void peal_threads_destroy(peal_threads **threads);
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_threads(peal_threads *threads, int rank, peal_comm **comm);
 
 /*
- * Ends a communicator and writes NULL; NULL in *COMM does nothing.
+ * Ends a communicator and writes NULL; NULL in *COMM does nothing. A child of the process that made it only writes NULL.
  *
  * Collective: yes; no call on it is under way.
  * Threads:    one per COMM.    Blocks: no.
@@ -154,7 +154,8 @@ PEAL_PUBLIC void peal_mem_free(void *at);
  * Shape:      sendbuf, recvbuf: count elements of type. sendbuf == recvbuf: in place. Any other overlap is an error.
  * Units:      count in elements.
  * Returns:    PEAL_OK; PEAL_ERR_INVALID a NULL buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_UNSUPPORTED
- *             stream is not NULL (this build has no device code); PEAL_ERR_NET, PEAL_ERR_TIMEOUT: COMM is of no more use.
+ *             stream is not NULL (this build has no device code), or this is a child of the process that made COMM; PEAL_ERR_NET,
+ *             PEAL_ERR_TIMEOUT: COMM is of no more use.
  * Collective: yes; same count, type and op on every rank.
  * Threads:    one per COMM.    Blocks: until recvbuf is complete here and every message sent was delivered.
  * Source:     MPI 4.1, section 6.9.6.
@@ -220,8 +221,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_barrier(peal_comm *comm, void *stre
 
 /*
  * The collectives, started and not waited for: the buffers are Peal's until peal_test or peal_wait says that the call ended. One
- *                                              call
- * can be in flight on a communicator, and several on different ones.
+ * call can be in flight on a communicator, and several on different ones.
  *
  * Returns: as the blocking calls; PEAL_ERR_INVALID also where a call is in flight on COMM. *REQUEST is written on success only.
  * Collective, Threads: as the blocking calls; the request is the starting thread's.
@@ -244,7 +244,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ibarrier(peal_comm *comm, void *str
  * flight.
  *
  * Returns: the call's outcome, and writes NULL to *REQUEST; peal_test PEAL_IN_PROGRESS while there is none. PEAL_ERR_INVALID: no
- *          request.
+ *          request. PEAL_ERR_UNSUPPORTED: this is a child of the process that started the call.
  * Threads: the one that started the call.    Blocks: peal_test no; peal_wait until the call ended.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_test(peal_request **request);

@@ -313,6 +313,8 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     peal_status status = boot->agree(boot->ctx, net && comm && all ? PEAL_OK : PEAL_ERR_MEMORY);
     if (comm)
         *comm = (peal_comm){.rank = boot->rank, .nranks = boot->nranks, .net = net};
+    if (comm)
+        peali_request_own(comm);
     if (comm && layout)
         comm->layout = *layout;
     if (status == PEAL_OK) {
@@ -383,6 +385,9 @@ void peal_comm_destroy(peal_comm **comm)
     if (!comm || !*comm)
         return;
     peal_comm *c = *comm;
+    *comm = NULL;
+    if (!peali_request_owns(c))
+        return; /* a child: the ranks still have what belongs to it */
     peali_request_drop(c);
     peali_plans_free(&c->plans);
     peali_runner_destroy(&c->runner);
@@ -394,7 +399,6 @@ void peal_comm_destroy(peal_comm **comm)
     peali_free(c->cards);
     peali_free(c->calls);
     peali_free(c);
-    *comm = NULL;
 }
 
 void peali_comm_be_patient(peal_comm *comm)

@@ -54,9 +54,14 @@ struct peal_comm {
     int size;
     uint64_t seen[PEAL_KIND_COUNT]; /* bit per class of size: ranks within reach saw each other's buffers, the last time */
     uint64_t sequence; /* calls so far */
+    int forks;         /* of the process that made it (peali_request_own) */
     long *calls;       /* calls done, per entry of peali_algos, and behind them barriers */
     unsigned char token; /* what a barrier reduces: its value is nobody's */
 };
+
+/* COMM is this process'. Owns: it still is, and not a parent's: a child has no part in its calls. */
+void peali_request_own(peal_comm *comm);
+bool peali_request_owns(const peal_comm *comm);
 
 /* The request of the call that was just started on COMM; RUNS: it is not over yet. Drop takes it from its thread's list. */
 peal_request *peali_request_begin(peal_comm *comm, bool runs);

@@ -167,8 +167,10 @@ void peali_run_note(peali_runner *r, peali_signature *call);
 /* At the end: says what was wrong with a call that this rank left on trust, if that is known by now. */
 void peali_runner_last_words(peali_runner *r);
 
-/* The loop's parts that small calls share: push: may slice C begin; what a line
- * says that has not the stamp of slice G, but THERE; and the slice is over. */
+/*
+ * The loop's parts that small calls share. Push: may slice C begin; what a line says that has not the stamp of slice G, but THERE;
+ * and the slice is over.
+ */
 bool peali_run_credited(peali_runner *r, const peali_cursor *c);
 peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g);
 void peali_run_leave(peali_runner *r, peali_cursor *c);

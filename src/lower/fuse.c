@@ -1,8 +1,7 @@
 /*
  * Fusing by pending values: an operation does not become an instruction at once, but a value that is known and not stored yet;
- *                           later
- * operations look through it or add to it, and it is stored when somebody must see it in memory. Fusing never reorders reductions:
- * a pending sum that is used as a source is stored first. Source: LOWERING, "Fusing: pending values".
+ * later operations look through it or add to it, and it is stored when somebody must see it in memory. Fusing never reorders
+ * reductions: a pending sum that is used as a source is stored first. Source: LOWERING, "Fusing: pending values".
  */
 #include "lower/work.h"
 

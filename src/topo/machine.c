@@ -139,6 +139,15 @@ void peali_machine_seat(const peali_place *place, peali_seat *seat)
     hwloc_bitmap_free(cores);
 }
 
+size_t peali_machine_cache(void)
+{
+    size_t bytes = 0;
+    hwloc_obj_t l3 = NULL;
+    while (topology() && (l3 = hwloc_get_next_obj_by_type(topology(), HWLOC_OBJ_L3CACHE, l3)))
+        bytes += l3->attr->cache.size;
+    return bytes ? bytes : SIZE_MAX;
+}
+
 static void shape(char *buf, size_t bytes)
 {
     hwloc_obj_t l3 = topology() ? hwloc_get_obj_by_type(topology(), HWLOC_OBJ_L3CACHE, 0) : NULL;
@@ -155,6 +164,11 @@ int peali_machine_objects(int level)
 void peali_machine_seat(const peali_place *place, peali_seat *seat)
 {
     memset(seat, -1, sizeof *seat);
+}
+
+size_t peali_machine_cache(void)
+{
+    return SIZE_MAX;
 }
 
 static void shape(char *buf, size_t bytes)

@@ -32,6 +32,9 @@ void peali_machine_seat(const peali_place *place, peali_seat *seat);
 /* How many objects of LEVEL this host has; 0: unknown. Threads: any. */
 int peali_machine_objects(int level);
 
+/* Bytes of all last-level caches of this host, SIZE_MAX where that is not known. Its first call costs as peali_machine_seat's. */
+size_t peali_machine_cache(void);
+
 /* One line for people: processor, cores, packages, NUMA nodes, last-level cache, memory. Returns BUF. */
 const char *peali_machine_describe(char *buf, size_t bytes);
 
