@@ -18,7 +18,7 @@ typedef bool reader(const char *text, peali_config *c);
 
 /* Read once, constant afterwards; the texts are copies because a program may change its environment. */
 static peali_config config;
-static char log_file[1024], algo[64], nodes[256], tuning[1024];
+static char log_file[1024], algo[64], nodes[256], tuning[1024], host_id[256];
 static pthread_once_t parsed = PTHREAD_ONCE_INIT, checked = PTHREAD_ONCE_INIT;
 static peal_status verdict;
 static bool wrong[16]; /* beside table */
@@ -107,6 +107,11 @@ static bool read_net(const char *text, peali_config *c)
     return i >= 0;
 }
 
+static bool read_host_id(const char *text, peali_config *c)
+{
+    return keep(text, "auto", host_id, sizeof(host_id), &c->host_id);
+}
+
 /* Reads the digits at *AT, a number below 2^40, and moves *AT behind them; -1 where there is none. */
 static int64_t digits(const char **at)
 {
@@ -186,6 +191,8 @@ static const struct variable {
      read_algo},
     {"PEAL_NET", "auto", "auto, mpi, ucx or loop (ranks are threads)",
      "What carries messages; auto is what a communicator was started over: mpi, or loop.", read_net},
+    {"PEAL_HOST_ID", "auto", "auto, or a text below 256 bytes",
+     "What stands for the identity of this process' host: ranks with different ones share no memory.", read_host_id},
     {"PEAL_SLICE", "auto", "auto, or bytes from 1 to 1024g, with k, m or g", "The size of a slice of a large message.", read_slice},
     {"PEAL_NODES", "auto", "auto, or the ranks of each node in rank order, as 4+4+3",
      "Which ranks (of MPI_COMM_WORLD) share a node; auto is by their hosts. For tests.", read_nodes},
@@ -236,7 +243,7 @@ static bool known(const char *setting, size_t len)
 
 static void check_names(void)
 {
-    char all[256];
+    char all[512];
     size_t len = 0;
     for (int i = 0; i < VARIABLES; i++)
         len += (size_t)snprintf(all + len, sizeof(all) - len, " %s", table[i].name);

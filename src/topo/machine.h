@@ -13,14 +13,15 @@ enum { PEALI_MACHINE_CORES = 1024 }; /* more cores than that are not told apart 
 
 /* What a rank tells the others about where it runs; plain data, exchanged as bytes. */
 typedef struct peali_place {
-    uint64_t host[2];                           /* equal on one host, different elsewhere */
+    uint64_t host[2];                           /* equal where ranks can share memory and find each other, different elsewhere */
+    uint64_t machine;                           /* equal on one machine, however it is divided into hosts */
     uint64_t cores[PEALI_MACHINE_CORES / 64];   /* cores that this process may run on */
 } peali_place;
 
 /* Where the calling process runs. Threads: any. */
 void peali_machine_place(peali_place *place);
 
-/* True where more of N ranks run on the host of rank ME than it has cores for them. Places lie STRIDE bytes apart. */
+/* True where more of N ranks run on the machine of rank ME than it has cores for them. Places lie STRIDE bytes apart. */
 int peali_machine_crowded(const peali_place *places, size_t stride, int n, int me);
 
 /*
