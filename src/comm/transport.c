@@ -6,15 +6,46 @@
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "comm/rails.h"
 #include "net/net_fault.h"
 #include "net/net_ucx.h"
 
+static const char *asked_for(const peali_layout *layout)
+{
+    return layout->net ? layout->net : peali_config_get()->net;
+}
+
+/* The devices that this rank would use; PEAL_ERR_CONFIG: there is no UCX, as WHY says, or it was logged what is wrong with them. */
+static peal_status find_rails(int rank, peali_ucx_rails *rails, const char **why)
+{
+    peali_ucx_list list;
+    peali_place place;
+    *why = NULL;
+    peal_status status = peali_net_ucx_devices(&list, why);
+    if (status != PEAL_OK)
+        return status;
+    *why = NULL;
+    peali_machine_place(&place);
+    return peali_rails_choose(&list, peali_config_get()->net_devices, "/sys", &place, rank, rails);
+}
+
+static peal_status open_ucx(peali_net **net)
+{
+    peali_ucx_rails rails;
+    const char *why;
+    int rank = (*net)->rank;
+    peal_status status = find_rails(rank, &rails, &why);
+    if (status != PEAL_OK && why)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s; take PEAL_NET=%s", why, (*net)->name);
+    return status == PEAL_OK ? peali_net_ucx_create(*net, &rails, net) : status;
+}
+
 peal_status peali_transport_open(const peali_layout *layout, peali_net **net)
 {
-    const char *name = layout->net ? layout->net : peali_config_get()->net;
+    const char *name = asked_for(layout);
     peal_status status = PEAL_OK;
     if (name && strcmp(name, "ucx") == 0) {
-        status = peali_net_ucx_create(*net, net);
+        status = open_ucx(net);
     } else if (name && strcmp(name, (*net)->name) != 0) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, (*net)->rank,
                   "PEAL_NET %s: the ranks of this communicator met over %s; take %s or ucx", name, (*net)->name, (*net)->name);

@@ -206,7 +206,9 @@ static peal_status fault_flush(peali_net *net)
 static peal_status fault_meet(peali_net *net, const void *cards, size_t stride)
 {
     struct fault_net *f = (struct fault_net *)net;
-    return f->inner->meet(f->inner, cards, stride);
+    peal_status status = f->inner->meet(f->inner, cards, stride);
+    net->rails = f->inner->rails;
+    return status;
 }
 
 static void fault_destroy(peali_net *net)
