@@ -5,6 +5,7 @@
  */
 #include "exec/runner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -41,6 +42,16 @@ static uint32_t data_tag(const peali_runner *r, const peali_cursor *c, const pea
 {
     uint32_t slice = (uint32_t)peali_run_slice(r, c) & ((1u << PEALI_NET_SLICE_BITS) - 1);
     return (uint32_t)i->lane << PEALI_NET_SLICE_BITS | slice;
+}
+
+void peali_run_way(const peali_runner *r, const peali_cursor *c, const peali_instr *i, char *text, size_t bytes)
+{
+    char way[224];
+    text[0] = '\0';
+    if (!r->net->describe)
+        return;
+    r->net->describe(r->net, i->peer, data_tag(r, c, i), i->kind == PEALI_I_SEND, way, sizeof way);
+    snprintf(text, bytes, " by %s", way);
 }
 
 static unsigned char *bounce_of(const peali_runner *r, int32_t lead)

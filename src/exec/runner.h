@@ -139,6 +139,9 @@ peali_line *peali_run_landing(const peali_runner *r, const peali_cursor *c, peal
 peal_status peali_run_message(peali_runner *r, peali_cursor *c, const peali_instr *i);
 peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no);
 bool peali_run_pending(const peali_runner *r, const peali_cursor *c, int32_t no);
+
+/* " by" and how the message of I goes, as the transport says it; or "". */
+void peali_run_way(const peali_runner *r, const peali_cursor *c, const peali_instr *i, char *text, size_t bytes);
 void peali_run_cancel(peali_runner *r);
 
 /* Forgets what would still read peers' memory: the receives. */

@@ -43,10 +43,12 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
     while (k < i->nwaits && !peali_run_pending(r, c, waits[k]))
         k++;
     const peali_instr *m = k < i->nwaits ? &p->instrs[waits[k]] : i;
+    char way[240];
+    peali_run_way(r, c, m, way, sizeof way);
     if (m != i)
-        snprintf(what, bytes, "%zu bytes %s rank %d on lane %d, slice %d of %d, instruction %d of %d", peali_run_length(r, c, m, 0),
-                 m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, (int)c->slice, (int)r->plan->job.slices,
-                 (int)waits[k], (int)p->ninstrs);
+        snprintf(what, bytes, "%zu bytes %s rank %d on lane %d%s, slice %d of %d, instruction %d of %d",
+                 peali_run_length(r, c, m, 0), m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, way, (int)c->slice,
+                 (int)r->plan->job.slices, (int)waits[k], (int)p->ninstrs);
     else
         snprintf(what, bytes, "%zu bytes from rank %d in shared memory, slice %d of %d, instruction %d of %d",
                  peali_run_length(r, c, i, 0), (int)peali_run_awaits(r, c), (int)c->slice, (int)r->plan->job.slices, (int)c->pc,
@@ -56,7 +58,7 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
 /* Says what the oldest slice waits for: the first message that is not over, ranks within reach, or the flush. */
 static void report(const peali_runner *r, int64_t waited_ns)
 {
-    char what[160], call[PEALI_SIGNATURE_TEXT];
+    char what[400], call[PEALI_SIGNATURE_TEXT];
     describe_wait(r, what, sizeof what);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s (%s) waits since %.1f s for %s",
               peali_signature_words(&r->signature, call), r->plan->job.algo->name, (double)waited_ns * 1e-9, what);

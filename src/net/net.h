@@ -68,6 +68,9 @@ struct peali_net {
     /* PEAL_OK once every send that test called ended will reach its receiver without further calls here; else PEAL_IN_PROGRESS. */
     peal_status (*flush)(peali_net *net);
 
+    /* Says in TEXT how a message to PEER, or from it, goes: devices and hosts. NULL: nothing to be said. */
+    void (*describe)(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes);
+
     /* Frees the net. No request is under way, unless the communicator failed. */
     void (*destroy)(peali_net *net);
 };

@@ -106,6 +106,12 @@ static void say_way(const struct ucx_net *u, int peer, int rail, bool sends, cha
         snprintf(text, bytes, "rail %d, %s of host %s to %s of host %s", rail, from->device, from->host, to->device, to->host);
 }
 
+static void ucx_describe(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes)
+{
+    const struct ucx_net *u = (const struct ucx_net *)net;
+    say_way(u, peer, rail_of(u, peer, tag, sends), sends, text, bytes);
+}
+
 static peal_status fail(const struct ucx_net *u, const struct request *r, ucs_status_t status)
 {
     char way[256];
@@ -548,7 +554,7 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
     u->host = host;
     u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
                          .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .cancel = ucx_cancel,
-                         .progress = ucx_progress, .flush = ucx_flush, .destroy = ucx_destroy};
+                         .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .destroy = ucx_destroy};
     peal_status status = furnish(u, rails);
     if (status != PEAL_OK) {
         net_free(u);
