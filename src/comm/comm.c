@@ -252,14 +252,25 @@ static peal_status find_levels(const peali_bootstrap *boot, peal_comm *comm, con
     return status;
 }
 
+static bool several_hosts(const hello *all, int n)
+{
+    for (int r = 1; r < n; r++)
+        if (memcmp(all[r].place.host, all[0].place.host, sizeof all[0].place.host) != 0)
+            return true;
+    return false;
+}
+
 static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
 {
     uint64_t longest = 0;
     for (int r = 0; r < comm->nranks; r++)
         longest = all[r].card > longest ? all[r].card : longest;
     peal_status status = agree(all, comm->nranks, comm->rank);
+    if (status == PEAL_OK && several_hosts(all, comm->nranks))
+        status = peali_transport_between_hosts(boot, &comm->layout, &comm->net, &longest);
     if (status == PEAL_OK)
         status = peali_transport_meet(boot, comm->net, (size_t)longest);
+    setting->net = comm->net;
     if (status == PEAL_OK) {
         find_nodes(comm, all);
         status = find_reach(boot, comm, all, setting);
@@ -294,7 +305,6 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
     peal_status status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
     if (status == PEAL_OK) {
         setting->crowded = peali_machine_crowded(&all->place, sizeof *all, boot->nranks, boot->rank);
-        setting->net = comm->net;
         status = settle(boot, comm, all, setting);
     }
     if (!comm->runner && mine.shown)

@@ -56,6 +56,51 @@ peal_status peali_transport_open(const peali_layout *layout, peali_net **net)
     return status;
 }
 
+/* The length of the longest card. */
+static peal_status longest(const peali_bootstrap *boot, const peali_net *net, uint64_t *most)
+{
+    uint64_t mine = net->card_bytes, *all = peali_alloc((size_t)boot->nranks, sizeof *all);
+    peal_status status = boot->agree(boot->ctx, all ? PEAL_OK : PEAL_ERR_MEMORY);
+    if (status == PEAL_OK)
+        status = boot->allgather(boot->ctx, &mine, all, sizeof *all);
+    *most = 0;
+    for (int r = 0; r < boot->nranks && status == PEAL_OK; r++)
+        *most = all[r] > *most ? all[r] : *most;
+    peali_free(all);
+    return status;
+}
+
+/* Puts UCX over *NET where all ranks have it, which they agree on. */
+static peal_status rather_ucx(const peali_bootstrap *boot, peali_net **net)
+{
+    peali_ucx_rails rails;
+    const char *why;
+    peal_status mine = find_rails(boot->rank, &rails, &why);
+    peal_status status = boot->agree(boot->ctx, mine != PEAL_OK && why ? PEAL_ERR_UNSUPPORTED : mine);
+    if (status == PEAL_ERR_UNSUPPORTED) {
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over %s: no UCX, %s", (*net)->name,
+                  mine != PEAL_OK && why ? why : "on another rank");
+        return PEAL_OK;
+    }
+    if (status == PEAL_OK) {
+        mine = peali_net_ucx_create(*net, &rails, net);
+        status = boot->agree(boot->ctx, mine);
+    }
+    if (status == PEAL_OK)
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over ucx: all ranks have it");
+    else if (mine == PEAL_OK)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, boot->rank, "no communicator: another rank has %s", peal_status_text(status));
+    return status;
+}
+
+peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net, uint64_t *most)
+{
+    if (boot->threads || asked_for(layout) || layout->fault)
+        return PEAL_OK;
+    peal_status status = rather_ucx(boot, net);
+    return status == PEAL_OK ? longest(boot, *net, most) : status;
+}
+
 peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most)
 {
     if (most == 0)
