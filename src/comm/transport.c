@@ -15,18 +15,15 @@ static const char *asked_for(const peali_layout *layout)
     return layout->net ? layout->net : peali_config_get()->net;
 }
 
-/* The devices that this rank would use; PEAL_ERR_CONFIG: there is no UCX, as WHY says, or it was logged what is wrong with them. */
+/* The devices that this rank would use. PEAL_ERR_CONFIG: they are not what was asked for (logged); or there is no UCX: WHY. */
 static peal_status find_rails(int rank, peali_ucx_rails *rails, const char **why)
 {
-    peali_ucx_list list;
     peali_place place;
-    *why = NULL;
-    peal_status status = peali_net_ucx_devices(&list, why);
-    if (status != PEAL_OK)
-        return status;
-    *why = NULL;
+    const peali_ucx_list *list = peali_net_ucx_devices(why);
+    if (!list)
+        return PEAL_ERR_CONFIG;
     peali_machine_place(&place);
-    return peali_rails_choose(&list, peali_config_get()->net_devices, "/sys", &place, rank, rails);
+    return peali_rails_choose(list, peali_config_get()->net_devices, "/sys", &place, rank, rails);
 }
 
 static peal_status open_ucx(peali_net **net)
@@ -35,7 +32,7 @@ static peal_status open_ucx(peali_net **net)
     const char *why;
     int rank = (*net)->rank;
     peal_status status = find_rails(rank, &rails, &why);
-    if (status != PEAL_OK && why)
+    if (why)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s; take PEAL_NET=%s", why, (*net)->name);
     return status == PEAL_OK ? peali_net_ucx_create(*net, &rails, net) : status;
 }
@@ -76,10 +73,10 @@ static peal_status rather_ucx(const peali_bootstrap *boot, peali_net **net)
     peali_ucx_rails rails;
     const char *why;
     peal_status mine = find_rails(boot->rank, &rails, &why);
-    peal_status status = boot->agree(boot->ctx, mine != PEAL_OK && why ? PEAL_ERR_UNSUPPORTED : mine);
+    peal_status status = boot->agree(boot->ctx, why ? PEAL_ERR_UNSUPPORTED : mine);
     if (status == PEAL_ERR_UNSUPPORTED) {
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over %s: no UCX, %s", (*net)->name,
-                  mine != PEAL_OK && why ? why : "on another rank");
+                  why ? why : "on another rank");
         return PEAL_OK;
     }
     if (status == PEAL_OK) {

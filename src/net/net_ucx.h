@@ -9,10 +9,10 @@
 #include "net/ucx_rails.h"
 
 /*
- * The devices that UCX would use here by itself, memory among them, sorted by name; takes 10 ms. PEAL_OK; PEAL_ERR_CONFIG: WHY (a
- * constant text) there is no UCX 1.13 or newer, or none that works. Threads: any.
+ * The devices that UCX would use here by itself, memory among them, sorted by name; the first call in a process takes 10 ms. NULL:
+ * WHY (a constant text) there is no UCX 1.13 or newer, or none that works. Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_net_ucx_devices(peali_ucx_list *list, const char **why);
+const peali_ucx_list *peali_net_ucx_devices(const char **why);
 
 /*
  * A net with the ranks of HOST, the transport that the communicator was started over. It owns HOST from here on and drives it along

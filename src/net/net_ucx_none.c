@@ -4,11 +4,10 @@
 
 static const char none[] = "this build has no UCX: build with UCX 1.13 or newer (meson -Ducx=enabled)";
 
-peal_status peali_net_ucx_devices(peali_ucx_list *list, const char **why)
+const peali_ucx_list *peali_net_ucx_devices(const char **why)
 {
-    list->n = 0;
     *why = none;
-    return PEAL_ERR_CONFIG;
+    return NULL;
 }
 
 peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, peali_net **net)

@@ -1,6 +1,7 @@
 /* What UCX would use is what it prints of a context: it has no call that lists devices. */
 #include "net/net_ucx.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,20 +54,29 @@ static void list_devices(const peali_ucx_library *ucp, ucp_context_h context, pe
     free(print);
 }
 
-peal_status peali_net_ucx_devices(peali_ucx_list *list, const char **why)
+/* Filled once, constant afterwards; FAILURE NULL: it worked. */
+static peali_ucx_list all;
+static const char *failure;
+
+static void find_all(void)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
     ucp_context_h context;
-    const peali_ucx_library *ucp = peali_ucx_library_get(why);
-    list->n = 0;
+    const peali_ucx_library *ucp = peali_ucx_library_get(&failure);
     if (!ucp)
-        return PEAL_ERR_CONFIG;
+        return;
     ucs_status_t status = ucp->ucp_init_version(PEALI_UCX_MAJOR, PEALI_UCX_MINOR, &params, NULL, &context);
-    if (status != UCS_OK) {
-        *why = ucp->ucs_status_string(status);
-        return PEAL_ERR_CONFIG;
-    }
-    list_devices(ucp, context, list);
+    failure = status == UCS_OK ? NULL : ucp->ucs_status_string(status);
+    if (failure)
+        return;
+    list_devices(ucp, context, &all);
     ucp->ucp_cleanup(context);
-    return PEAL_OK;
+}
+
+const peali_ucx_list *peali_net_ucx_devices(const char **why)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_all);
+    *why = failure;
+    return failure ? NULL : &all;
 }
