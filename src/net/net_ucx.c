@@ -53,6 +53,7 @@ struct ucx_net {
     int *unflushed;          /* links that were sent to since the last flush */
     int nunflushed;
     void *fence;             /* to the last of them; NULL: none is under way */
+    int driven;              /* the rail that was driven last, beside those of requests under test */
     peali_ucx_pending *pending;
     bool spoilt;        /* a send that was cancelled has not ended */
 };
@@ -273,6 +274,20 @@ static peal_status look(struct ucx_net *u, struct request *r)
     return verdict(u, r, status, got);
 }
 
+static void drive(struct ucx_net *u, int rail)
+{
+    peali_ucx_hub *hub = lock(u, rail);
+    u->ucp->ucp_worker_progress(hub->worker);
+    unlock(hub);
+}
+
+/* Who waits for one rail may have to send on another one. */
+static void drive_next(struct ucx_net *u)
+{
+    u->driven = (u->driven + 1) % u->net.rails;
+    drive(u, u->driven);
+}
+
 static peal_status ucx_test(peali_net *net, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
@@ -284,6 +299,8 @@ static peal_status ucx_test(peali_net *net, peali_net_req *req)
         status = look(u, r);
     }
     unlock(hub);
+    if (status == PEAL_IN_PROGRESS && net->rails > 1)
+        drive_next(u);
     return status;
 }
 
@@ -314,11 +331,8 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
 static peal_status ucx_progress(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
-    for (int rail = 0; rail < net->rails; rail++) {
-        peali_ucx_hub *hub = lock(u, rail);
-        u->ucp->ucp_worker_progress(hub->worker);
-        unlock(hub);
-    }
+    for (int rail = 0; rail < net->rails; rail++)
+        drive(u, rail);
     return u->host->progress(u->host);
 }
 
@@ -443,10 +457,10 @@ static bool card_open(const void *card, size_t stride, int rank, struct card *he
     return head->bytes <= stride - sizeof(*head) && head->checksum == checksum(*head, (const char *)card + sizeof(*head));
 }
 
-/* What all ranks are, and how many rails all of them have. */
+/* What all ranks are, and how many rails all of them have. A host that has fewer than another is named once. */
 static peal_status read_heads(struct ucx_net *u, const char *cards, size_t stride)
 {
-    u->net.rails = u->nhubs;
+    int least = PEALI_UCX_RAILS + 1, most = 0, poorest = 0;
     for (int r = 0; r < u->net.nranks; r++) {
         struct card head;
         if (!card_open(cards + (size_t)r * stride, stride, r, &head)) {
@@ -455,8 +469,14 @@ static peal_status read_heads(struct ucx_net *u, const char *cards, size_t strid
         }
         u->ids[r] = head.id;
         u->berths[r] = (peali_ucx_berth){.host = head.host, .near = head.near};
-        u->net.rails = (int)head.nrails < u->net.rails ? (int)head.nrails : u->net.rails;
+        most = (int)head.nrails > most ? (int)head.nrails : most;
+        poorest = (int)head.nrails < least ? r : poorest;
+        least = (int)head.nrails < least ? (int)head.nrails : least;
     }
+    u->net.rails = least;
+    if (least < most && u->net.rank == poorest)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "%d network devices of host %s, %d of another: all hosts use %d",
+                  least, u->hubs[0]->card.host, most, least);
     peali_ucx_berths(u->berths, u->net.nranks, u->net.rails);
     return PEAL_OK;
 }
