@@ -11,26 +11,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "net/envelope.h"
 #include "net/ucx_hub.h"
 
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
 static const int64_t SEND_NS = 200000000;   /* how long what UCX cannot take back may need to end: a send, */
 static const int64_t RECV_NS = 2000000000LL; /* and a receive, which goes on to read the sender's memory */
 
-enum { CARD_TYPE = 0x6c616570, CARD_VERSION = 2 };
 struct card {
-    uint32_t type, version;
+    unsigned char envelope[PEALI_ENVELOPE_HEAD]; /* of all behind it */
     uint32_t rank, id;
     uint64_t host;
     uint32_t near, nrails; /* as many workers are behind it, each a peali_ucx_card and an address */
-    uint64_t bytes;        /* of these */
-    uint64_t checksum;     /* of all of the card, this being 0 */
 };
 
 /* A worker of a rank, as this net meets it. */
@@ -440,21 +435,22 @@ static void ucx_destroy(peali_net *net)
     host->destroy(host);
 }
 
-static uint64_t checksum(struct card head, const void *workers)
+/* Is the card of RANK, in the STRIDE bytes at CARD, what it sent? Then HEAD is its head; else it is logged. */
+static bool card_open(const struct ucx_net *u, const void *card, size_t stride, int rank, struct card *head)
 {
-    head.checksum = 0;
-    return XXH3_64bits_withSeed(workers, head.bytes, XXH3_64bits(&head, sizeof(head)));
-}
-
-/* Is the card of RANK, in the STRIDE bytes at CARD, what it sent? Then HEAD is its head. */
-static bool card_open(const void *card, size_t stride, int rank, struct card *head)
-{
-    if (stride < sizeof(*head))
-        return false;
-    memcpy(head, card, sizeof(*head));
-    if (head->type != CARD_TYPE || head->version != CARD_VERSION || head->rank != (uint32_t)rank)
-        return false;
-    return head->bytes <= stride - sizeof(*head) && head->checksum == checksum(*head, (const char *)card + sizeof(*head));
+    char why[PEALI_ENVELOPE_WHY];
+    size_t bytes;
+    const void *inside = peali_envelope_open(card, stride, PEALI_ENVELOPE_ADDRESS, &bytes, why);
+    if (inside && bytes < sizeof(*head) - PEALI_ENVELOPE_HEAD) {
+        snprintf(why, sizeof(why), "is too short");
+    } else if (inside) {
+        memcpy(head, card, sizeof(*head));
+        if (head->rank == (uint32_t)rank)
+            return true;
+        snprintf(why, sizeof(why), "is that of rank %u", head->rank);
+    }
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "the ucx address of rank %d %s", rank, why);
+    return false;
 }
 
 /* What all ranks are, and how many rails all of them have. A host that has fewer than another is named once. */
@@ -463,10 +459,8 @@ static peal_status read_heads(struct ucx_net *u, const char *cards, size_t strid
     int least = PEALI_UCX_RAILS + 1, most = 0, poorest = 0;
     for (int r = 0; r < u->net.nranks; r++) {
         struct card head;
-        if (!card_open(cards + (size_t)r * stride, stride, r, &head)) {
-            peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "the ucx address of rank %d came damaged, or of another Peal", r);
+        if (!card_open(u, cards + (size_t)r * stride, stride, r, &head))
             return PEAL_ERR_NET;
-        }
         u->ids[r] = head.id;
         u->berths[r] = (peali_ucx_berth){.host = head.host, .near = head.near};
         most = (int)head.nrails > most ? (int)head.nrails : most;
@@ -532,8 +526,8 @@ static peal_status card_make(struct ucx_net *u, const peali_ucx_rails *rails)
     u->net.card = u->card;
     if (!u->card)
         return PEAL_ERR_MEMORY;
-    *u->card = (struct card){.type = CARD_TYPE, .version = CARD_VERSION, .rank = (uint32_t)u->net.rank, .id = u->id,
-                             .host = rails->host, .near = rails->near, .nrails = (uint32_t)u->nhubs, .bytes = bytes};
+    *u->card = (struct card){.rank = (uint32_t)u->net.rank, .id = u->id, .host = rails->host, .near = rails->near,
+                             .nrails = (uint32_t)u->nhubs};
     char *at = (char *)(u->card + 1);
     for (int i = 0; i < u->nhubs; i++) {
         const peali_ucx_hub *hub = u->hubs[i];
@@ -541,7 +535,7 @@ static peal_status card_make(struct ucx_net *u, const peali_ucx_rails *rails)
         memcpy(at + sizeof(hub->card), hub->address, hub->card.bytes);
         at += sizeof(hub->card) + hub->card.bytes;
     }
-    u->card->checksum = checksum(*u->card, u->card + 1);
+    peali_envelope_seal(u->card, PEALI_ENVELOPE_ADDRESS, u->net.card_bytes - PEALI_ENVELOPE_HEAD);
     return PEAL_OK;
 }
 
