@@ -1,9 +1,12 @@
-/* peal info: what this Peal is, what it was told, and where it runs. */
+/* peal info: what this Peal is, what it was told, and where it runs; --rdma: what the network and the GPUs of the host can do. */
 #include <stdio.h>
+#include <string.h>
 
 #include <peal/peal.h>
 
+#include "base/arena.h"
 #include "commands.h"
+#include "rdma.h"
 #include "report.h"
 #include "sched/sched.h"
 #include "topo/machine.h"
@@ -41,10 +44,28 @@ static void print_config(void)
         printf("  %-18s %-10s %s (%s)\n", entry.name, entry.value, entry.meaning, entry.choices);
 }
 
+/* ROOT is the / of the host that is shown; "" for this one. */
+static int print_rdma(const char *root)
+{
+    peali_fabric *fabric = peali_fabric_read(root);
+    peali_fabric_here here = peali_rdma_here();
+    if (!fabric) {
+        fputs("peal info: no memory\n", stderr);
+        return 1;
+    }
+    peali_fabric_print(fabric, &here, stdout);
+    peali_free(fabric);
+    return 0;
+}
+
 int peali_cmd_info(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--rdma") == 0)
+        return print_rdma("");
+    if (argc == 4 && strcmp(argv[1], "--rdma") == 0 && strcmp(argv[2], "--root") == 0)
+        return print_rdma(argv[3]);
     if (argc > 1) {
-        fprintf(stderr, "peal info: takes no arguments, so not '%s'\n", argv[1]);
+        fprintf(stderr, "peal info: takes --rdma [--root DIR] or nothing, so not '%s'\n", argv[argc - 1]);
         return 2;
     }
     print_build();

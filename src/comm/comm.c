@@ -342,6 +342,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     peali_free(all);
     if (status == PEAL_OK) {
         peali_routes_log(comm);
+        peali_routes_warn(comm);
         *out = comm;
         return PEAL_OK;
     }
