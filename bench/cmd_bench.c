@@ -7,7 +7,7 @@
 #include "report.h"
 
 /* The first rank writes; files that fail make the run fail, a plot without gnuplot does not. */
-static int write_files(const peali_race *race, const peali_host *host)
+static int write_files(const peali_race *race, const peali_origin *host)
 {
     if (race->flags->plot)
         peali_plot_svg(race, host, race->flags->plot);
@@ -17,7 +17,7 @@ static int write_files(const peali_race *race, const peali_host *host)
 static int race_once(peali_team *team, void *arg)
 {
     peali_race race = {.flags = arg, .team = team};
-    peali_host host = peali_host_find();
+    peali_origin host = peali_origin_find();
     if (team->rank == 0)
         peali_report_head(&race, &host);
     int result = peali_race_run(&race, peali_report_row);

@@ -1,10 +1,15 @@
-/* peal info: what this Peal is, what it was told, and where it runs; with --topo, how the GPUs there are connected. */
+/*
+ * peal info: what this Peal is, what it was told, and where it runs; --topo: how the GPUs there are connected; --rdma: what the
+ * network and the GPUs of the host can do.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include <peal/peal.h>
 
+#include "base/arena.h"
 #include "commands.h"
+#include "rdma.h"
 #include "report.h"
 #include "sched/sched.h"
 #include "topo/gpus.h"
@@ -12,7 +17,7 @@
 
 static void print_build(void)
 {
-    printf("peal %s (%s), %s\n", PEAL_VERSION, peali_host_commit(), peali_host_compiler());
+    printf("peal %s (%s), %s\n", PEAL_VERSION, peali_origin_commit(), peali_origin_compiler());
     printf("built in: transports loop%s\n", PEALI_MPI_VERSION[0] ? ", mpi (Open MPI " PEALI_MPI_VERSION ")" : "");
 }
 
@@ -77,11 +82,29 @@ static void print_config(void)
         printf("  %-18s %-10s %s (%s)\n", entry.name, entry.value, entry.meaning, entry.choices);
 }
 
+/* ROOT is the / of the host that is shown; "" for this one. */
+static int print_rdma(const char *root)
+{
+    peali_fabric *fabric = peali_fabric_read(root);
+    peali_fabric_here here = peali_rdma_here();
+    if (!fabric) {
+        fputs("peal info: no memory\n", stderr);
+        return 1;
+    }
+    peali_fabric_print(fabric, &here, stdout);
+    peali_free(fabric);
+    return 0;
+}
+
 int peali_cmd_info(int argc, char **argv)
 {
     bool topo = argc == 2 && strcmp(argv[1], "--topo") == 0;
+    if (argc == 2 && strcmp(argv[1], "--rdma") == 0)
+        return print_rdma("");
+    if (argc == 4 && strcmp(argv[1], "--rdma") == 0 && strcmp(argv[2], "--root") == 0)
+        return print_rdma(argv[3]);
     if (argc > 1 && !topo) {
-        fprintf(stderr, "peal info: takes no arguments but --topo, so not '%s'\n", argv[1]);
+        fprintf(stderr, "peal info: takes --topo, --rdma [--root DIR] or nothing, so not '%s'\n", argv[argc - 1]);
         return 2;
     }
     if (topo) {

@@ -68,7 +68,7 @@ static void lines(FILE *to, const peali_race *race)
     fputs("\n", to);
 }
 
-static void script(FILE *to, const peali_race *race, const peali_host *host, const char *file)
+static void script(FILE *to, const peali_race *race, const peali_origin *host, const char *file)
 {
     const peali_row *row = &race->rows[0];
     fprintf(to, "set terminal svg size 900,560 font \"sans,13\" background rgb \"white\"\nset output \"%s\"\n", file);
@@ -82,7 +82,7 @@ static void script(FILE *to, const peali_race *race, const peali_host *host, con
     lines(to, race);
 }
 
-bool peali_plot_svg(const peali_race *race, const peali_host *host, const char *file)
+bool peali_plot_svg(const peali_race *race, const peali_origin *host, const char *file)
 {
     signal(SIGPIPE, SIG_IGN); /* gnuplot may be missing: the pipe then has no reader */
     FILE *to = race->nrows ? popen("gnuplot", "w") : NULL;

@@ -17,11 +17,11 @@ const char *peali_bytes_text(size_t bytes, char text[24])
     return text;
 }
 
-void peali_report_head(const peali_race *race, const peali_host *host)
+void peali_report_head(const peali_race *race, const peali_origin *host)
 {
     const peali_team *team = race->team;
     bool shared = host->cores && team->nranks > host->cores;
-    printf("# peal %s (%s), %s, %d ranks over %s\n", PEAL_VERSION, peali_host_commit(), peal_kind_name(race->flags->kind),
+    printf("# peal %s (%s), %s, %d ranks over %s\n", PEAL_VERSION, peali_origin_commit(), peal_kind_name(race->flags->kind),
            team->nranks, team->library ? team->library : "threads of one process");
     printf("# %s, %d cores%s\n", host->cpu, host->cores,
            shared ? ": ranks share cores, so times hold their turns of the scheduler too" : "");

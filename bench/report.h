@@ -8,26 +8,26 @@
 #include "race.h"
 
 /* The machine in the words of its system; unknown things are "" or 0. */
-typedef struct peali_host {
+typedef struct peali_origin {
     char cpu[128];
     char kernel[160];
     int cores;
     size_t memory_bytes;
-} peali_host;
-peali_host peali_host_find(void);
+} peali_origin;
+peali_origin peali_origin_find(void);
 
 /* The commit that this command was built from, and the compiler. */
-const char *peali_host_commit(void);
-const char *peali_host_compiler(void);
+const char *peali_origin_commit(void);
+const char *peali_origin_compiler(void);
 
 /* The table's head, in nccl-tests' order and names where these exist; one line of it; the winner of each size. */
-void peali_report_head(const peali_race *race, const peali_host *host);
+void peali_report_head(const peali_race *race, const peali_origin *host);
 void peali_report_row(const peali_race *race, const peali_row *row);
 void peali_report_winners(const peali_race *race);
 
 /* Writes FILE; false where that failed, which was printed. */
-bool peali_save_json(const peali_race *race, const peali_host *host, const char *file);
-bool peali_plot_svg(const peali_race *race, const peali_host *host, const char *file);
+bool peali_save_json(const peali_race *race, const peali_origin *host, const char *file);
+bool peali_plot_svg(const peali_race *race, const peali_origin *host, const char *file);
 
 /* A variant's name beside the others of its race. */
 const char *peali_runner_label(const peali_runner *runner);

@@ -8,7 +8,7 @@
 
 #include "report.h"
 
-static void add_machine(cJSON *root, const peali_host *host)
+static void add_machine(cJSON *root, const peali_origin *host)
 {
     cJSON *machine = cJSON_AddObjectToObject(root, "machine");
     cJSON_AddStringToObject(machine, "cpu", host->cpu);
@@ -21,7 +21,7 @@ static void add_versions(cJSON *root, const peali_team *team)
 {
     cJSON *versions = cJSON_AddObjectToObject(root, "versions");
     cJSON_AddStringToObject(versions, "peal", PEAL_VERSION);
-    cJSON_AddStringToObject(versions, "compiler", peali_host_compiler());
+    cJSON_AddStringToObject(versions, "compiler", peali_origin_compiler());
     if (team->library)
         cJSON_AddStringToObject(versions, "mpi", team->library);
 }
@@ -73,7 +73,7 @@ static bool write_text(const char *file, const char *text)
     return ok;
 }
 
-bool peali_save_json(const peali_race *race, const peali_host *host, const char *file)
+bool peali_save_json(const peali_race *race, const peali_origin *host, const char *file)
 {
     char run[32];
     time_t now = time(NULL);
@@ -81,7 +81,7 @@ bool peali_save_json(const peali_race *race, const peali_host *host, const char 
     cJSON *root = cJSON_CreateObject();
     add_machine(root, host);
     add_versions(root, race->team);
-    cJSON_AddStringToObject(root, "commit", peali_host_commit());
+    cJSON_AddStringToObject(root, "commit", peali_origin_commit());
     cJSON *rows = cJSON_AddArrayToObject(root, "rows");
     for (int i = 0; i < race->nrows; i++)
         add_row(rows, race, &race->rows[i], run);

@@ -26,7 +26,7 @@ static void print_pick(const peali_tune_result *t, const peali_tune_pick *pick, 
 
 static void print_kind(const peali_tune_result *t, peal_kind kind, FILE *to)
 {
-    peali_host host = peali_host_find();
+    peali_origin host = peali_origin_find();
     const peali_tune_step *steps = t->steps[kind];
     const char *library = t->team->library ? t->team->library : "threads";
     fprintf(to, "# %s %s %d: peal tune on %s, %d cores, %.*s\n", peal_kind_name(kind), t->transport, t->team->nranks, host.cpu,

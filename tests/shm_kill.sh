@@ -1,8 +1,7 @@
 #!/bin/sh
-# Ranks are killed while they work in shared memory, one of them or all: the others wait, or end with PEAL_TIMEOUT's
-# error, and crash
-# in no case; and nothing is left of the memory. shm_kill.sh PROGRAM MPIRUN OPTION...: of shm_endless.c and a launcher that lets the
-# others live.
+# Ranks are killed while they work in shared memory, one of them or all: the others wait, or end with PEAL_TIMEOUT's error, and
+# crash in no case; and nothing is left of the memory. shm_kill.sh PROGRAM MPIRUN OPTION...: of shm_endless.c and a launcher that
+# lets the others live.
 set -u
 program=$1 ranks=4
 shift

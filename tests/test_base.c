@@ -242,6 +242,8 @@ static void config_wrong_values(void **state)
                                  "PEAL_SLICE=1025g", "PEAL_SLICE=99999999999999999999", "PEAL_TIMEOUT=-1", "PEAL_TIMEOUT=1,5",
                                  "PEAL_TIMEOUT=ten", "PEAL_TIMEOUT=5s", "PEAL_TIMEOUT=1000000001", "PEAL_TIMEOUT=.",
                                  "PEAL_NODES=4,4", "PEAL_NODES=four", "PEAL_LEVEL=l4", "PEAL_NET=tcp", "PEAL_INTERPOSE=2",
+                                 "PEAL_NET_DEVICES=^", "PEAL_NET_DEVICES=eth0,,eth1", "PEAL_NET_DEVICES=eth0, eth1",
+                                 "PEAL_NET_DEVICES=,eth0", "PEAL_NET_DEVICES=eth0,", "PEAL_NET_DEVICES=eth0,^eth1",
                                  "PEAL_INTERPOSE=yes", "PEAL_INTERPOSE=10", "PEAL_SCRATCH=auto", "PEAL_SCRATCH=0",
                                  "PEAL_P2P=2", "PEAL_PROTO=ll64", "PEAL_MAX_CTAS=0", "PEAL_MAX_CTAS=65",
                                  "PEAL_MAX_CTAS=8x", path, algo};
@@ -276,7 +278,7 @@ static void config_list(void **state)
         assert_int_equal(strncmp(entry.name, "PEAL_", 5), 0);
         assert_true(entry.value[0] && entry.choices[0] && entry.meaning[0]);
     }
-    assert_int_equal(count, 16);
+    assert_int_equal(count, 18);
     assert_int_equal(peal_config_list(-1, &entry), 0);
     setenv("PEAL_LOG", "loud", 1);
     assert_int_equal(peal_config_list(0, &entry), 1);

@@ -66,11 +66,12 @@ static void body(peal_comm *comm, int rank, void *ctx)
     int32_t *data = s->data[rank];
     if (peal_comm_force(comm, PEAL_ALLREDUCE, s->algo->name) != PEAL_OK)
         return;
+    peal_status status = PEAL_OK;
     for (int k = 0; k < CALLS; k++) {
-        for (size_t i = 0; i < s->count[k]; i++)
+        for (size_t i = 0; i < s->count[k] && status == PEAL_OK; i++) /* else others may still read it, or write there */
             data[i] = share((unsigned)rank, i, k);
-        s->status[rank][k] = peal_allreduce(data, data, s->count[k], PEAL_INT32, PEAL_SUM, comm, NULL);
-        s->right[rank][k] = right(s, data, k);
+        status = s->status[rank][k] = peal_allreduce(data, data, s->count[k], PEAL_INT32, PEAL_SUM, comm, NULL);
+        s->right[rank][k] = status == PEAL_OK && right(s, data, k);
     }
 }
 

@@ -25,6 +25,8 @@
 #include "base/atomics.h"
 #include "exec/pool.h"
 
+#include <peal/peal.h>
+
 #define MIB ((size_t)1 << 20)
 static int rounds = 10;
 
@@ -62,6 +64,13 @@ static bool filled(const unsigned char *block, size_t bytes, uint64_t seed)
 static bool zeros(const unsigned char *block, size_t bytes)
 {
     return block[0] == 0 && memcmp(block, block + 1, bytes - 1) == 0;
+}
+
+/* Leaves a block that waits for its next owner; gcc would drop a malloc that only free sees. */
+static void leave_block(size_t bytes)
+{
+    void *volatile block = malloc(bytes);
+    free(block);
 }
 
 static void check_born(void *block, size_t bytes, size_t align)
@@ -206,6 +215,28 @@ static void give_back(void **state)
     free(block[0]);
 }
 
+/* Where the pool has nothing left but what the heap keeps for itself, peal_mem_alloc gives memory that is nobody's block. */
+static void plain_memory(void **state)
+{
+    enum { MOST = 256 };
+    const size_t bytes = 7 * MIB / 2;
+    void *all[MOST], *plain;
+    int n = 0;
+    peali_pool_view view;
+    assert_int_equal(peali_pool_open(&view), PEAL_OK);
+    leave_block(4 * MIB);
+    for (size_t each = view.bytes; each >= MIB; each /= 2)
+        while (n < MOST && (all[n] = peali_pool_alloc(each, PEALI_POOL_USER)))
+            n++;
+    plain = peal_mem_alloc(bytes);
+    assert_true(plain && !peali_pool_holds(plain, 1) && zeros(plain, bytes));
+    check_born(malloc(bytes), bytes, 4096);
+    memset(plain, 1, bytes);
+    peal_mem_free(plain);
+    while (n > 0)
+        peali_pool_free(all[--n]);
+}
+
 /* What lives when there is a fork: a block of glibc's, and two of the pool. */
 struct family {
     unsigned char *small, *block, *other;
@@ -259,7 +290,7 @@ static void fork_once(uint64_t seed)
     struct family f = {malloc(small_bytes), malloc(block_bytes), malloc(other_bytes)};
     int go[2], status = -1;
     fill_family(&f, seed);
-    free(malloc(3 * MIB)); /* waits for its next owner over the fork */
+    leave_block(3 * MIB);
     assert_int_equal(pipe(go), 0);
     pid_t child = fork();
     if (child == 0)
@@ -413,8 +444,8 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(born),         cmocka_unit_test(refused),   cmocka_unit_test(calloc_churn),
-        cmocka_unit_test(realloc_walk), cmocka_unit_test(give_back), cmocka_unit_test(fork_and_write),
-        cmocka_unit_test(commands),     cmocka_unit_test(threads),
+        cmocka_unit_test(realloc_walk), cmocka_unit_test(give_back), cmocka_unit_test(plain_memory),
+        cmocka_unit_test(fork_and_write), cmocka_unit_test(commands), cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 enum { MOST_RANKS = 64 };
 
 typedef struct shape {
-    int sends, recvs, copies, reduces, most_src, most_dst, instrs;
+    int sends, recvs, copies, reduces, reread, most_src, most_dst, instrs;
     bool copies_first; /* no copy comes after a sum */
 } shape;
 
@@ -34,6 +34,7 @@ static shape shape_of(const char *name, int n, int nreach, peali_mode mode, int 
         s.copies += in->kind == PEALI_I_REDUCE && in->nsrc == 1;
         s.copies_first &= in->kind != PEALI_I_REDUCE || in->nsrc > 1 || s.reduces == 0;
         s.reduces += in->kind == PEALI_I_REDUCE && in->nsrc > 1;
+        s.reread += in->kind == PEALI_I_REDUCE && in->reread;
         if (in->kind == PEALI_I_REDUCE) {
             s.most_src = in->nsrc > s.most_src ? in->nsrc : s.most_src;
             s.most_dst = in->ndst > s.most_dst ? in->ndst : s.most_dst;
@@ -52,6 +53,7 @@ static void test_two_shot_within_reach(void **state)
             assert_int_equal(s.reduces, 1);
             assert_int_equal(s.most_src, n);
             assert_int_equal(s.most_dst, n);
+            assert_int_equal(s.reread, 0);
         }
 }
 
@@ -75,6 +77,7 @@ static void test_ring_keeps_its_shape(void **state)
             shape pull = shape_of("ring", n, n, PEALI_PULL, r), push = shape_of("ring", n, n, PEALI_PUSH, r);
             assert_int_equal(pull.reduces, n - 1);
             assert_int_equal(pull.copies, n - 2);
+            assert_int_equal(pull.reread, 2 * n - 4); /* all but the last copy, which nobody passes on */
             assert_int_equal(pull.most_src, 2);
             assert_in_range(pull.most_dst, 1, 2);
             assert_int_equal(push.reduces, n - 1);

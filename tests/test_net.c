@@ -1,6 +1,7 @@
 /*
  * What every transport must do: one suite, run by threads over net_loop, and (built with TEST_MPI, under mpirun) over net_mpi.
- * With the argument "ucx" it runs over net_ucx that met over either, and with "fault" whatever it is delays and reorders.
+ * With the argument "ucx" it runs over net_ucx that met over either, with "rails" too on two rails, and with "fault" whatever it is
+ * delays and reorders.
  *
  * A case is a function that each rank runs with two nets of the same ranks. It records what is wrong in its rank, as cmocka's
  * asserts belong to the main thread.
@@ -33,7 +34,7 @@ struct rank {
 typedef void play(struct rank *me);
 
 static char log_path[64];
-static bool over_ucx, faulty;
+static bool over_ucx, on_rails, faulty;
 
 #define EXPECT(me, condition) expect((me), (condition), #condition, __LINE__)
 
@@ -524,12 +525,24 @@ enum { TESTS = sizeof(tests) / sizeof(tests[0]) };
 /* Gathers BYTES of all ranks in rank order. */
 typedef void gather(void *ctx, const void *mine, void *all, size_t bytes);
 
+/*
+ * Loopback, and whatever UCX takes: every machine has two such rails. Hosts of two ranks, some of which are near to one rail; rank
+ * 0 has a rail that others lack.
+ */
+static peali_ucx_rails rails_of(int rank)
+{
+    const peali_ucx_rails rails = {.n = rank == 0 ? 3 : 2, .device = {"lo", "", ""}, .near = 1u + (uint32_t)rank % 3,
+                                   .host = (uint64_t)rank / 2};
+    return on_rails ? rails : (peali_ucx_rails){.n = 1};
+}
+
 /* What the arguments ask for, over BASE. */
 static peali_net *dressed(peali_net *base, gather *gather_all, void *ctx)
 {
     size_t *bytes = room((size_t)base->nranks * sizeof(*bytes)), most = 0;
     const peali_fault fault = {.seed = 7, .delay = 20};
-    if (over_ucx && peali_net_ucx_create(base, &base) != PEAL_OK)
+    const peali_ucx_rails rails = rails_of(base->rank);
+    if (over_ucx && peali_net_ucx_create(base, &rails, &base) != PEAL_OK)
         exit(2);
     if (faulty && peali_net_fault_create(base, &fault, &base) != PEAL_OK)
         exit(2);
@@ -571,6 +584,7 @@ int main(int argc, char **argv)
     start(&argc, &argv);
     for (int i = 1; i < argc; i++) {
         over_ucx |= strcmp(argv[i], "ucx") == 0;
+        on_rails |= strcmp(argv[i], "rails") == 0;
         faulty |= strcmp(argv[i], "fault") == 0;
     }
     struct CMUnitTest units[TESTS];

@@ -24,7 +24,7 @@ static void reduce_all(peal_type type, peal_op op, char *out)
         peali_pattern_give(&pattern, false, CALL, give[r], COUNT);
         peali_pattern_destroy(&pattern);
     }
-    peali_reduce_find(type, op)((void *[]){out}, 1, (const void *const *)give, NRANKS, COUNT);
+    peali_reduce_find(type, op)((void *[]){out}, 1, (const void *const *)give, NRANKS, COUNT, false);
     if (op == PEAL_AVG)
         peali_divide_find(type)(out, COUNT, NRANKS);
     for (int r = 0; r < NRANKS; r++)

@@ -352,28 +352,30 @@ static void fill(struct world *w, int nsrc, size_t count)
     }
 }
 
-/* One call with destination D laid on source ALIAS (-1: on none), which is restored afterwards. */
+/* Calls with ordinary and with streaming stores, destination D laid on source ALIAS (-1: on none), which is restored afterwards. */
 static void call(struct world *w, int nsrc, int ndst, size_t count, int alias)
 {
     peali_reduce_fn reduce = peali_reduce_find_isa(w->type, w->op, w->isa);
     void *dst[MAX_M];
     int laid = alias < 0 ? -1 : (int)(count % (size_t)ndst);
-    for (int i = 0; i < ndst; i++) {
-        dst[i] = i == laid ? w->src[alias] : w->dst[i];
-        memset(w->dst[i] - w->bytes, GUARD, (count + 2) * w->bytes);
-    }
     if (alias >= 0)
         memcpy(w->saved, w->src[alias], count * w->bytes);
-    reduce(dst, ndst, (const void *const *)w->src, nsrc, count);
-    for (int i = 0; i < ndst; i++) {
-        assert_memory_equal(dst[i], w->want, count * w->bytes);
-        for (size_t b = 0; b < w->bytes; b++) {
-            assert_int_equal((unsigned char)w->dst[i][-1 - (ptrdiff_t)b], GUARD);
-            assert_int_equal((unsigned char)w->dst[i][count * w->bytes + b], GUARD);
+    for (int stream = 0; stream < 2; stream++) {
+        for (int i = 0; i < ndst; i++) {
+            dst[i] = i == laid ? w->src[alias] : w->dst[i];
+            memset(w->dst[i] - w->bytes, GUARD, (count + 2) * w->bytes);
         }
+        reduce(dst, ndst, (const void *const *)w->src, nsrc, count, stream);
+        for (int i = 0; i < ndst; i++) {
+            assert_memory_equal(dst[i], w->want, count * w->bytes);
+            for (size_t b = 0; b < w->bytes; b++) {
+                assert_int_equal((unsigned char)w->dst[i][-1 - (ptrdiff_t)b], GUARD);
+                assert_int_equal((unsigned char)w->dst[i][count * w->bytes + b], GUARD);
+            }
+        }
+        if (alias >= 0)
+            memcpy(w->src[alias], w->saved, count * w->bytes);
     }
-    if (alias >= 0)
-        memcpy(w->src[alias], w->saved, count * w->bytes);
 }
 
 /* Calls F for every pair of type and op that exists. */

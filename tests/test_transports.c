@@ -1,7 +1,7 @@
 /*
  * Whole collectives over each transport, under mpirun: right everywhere, and the same bits from threads over loop, from MPI, from
- * UCX and from shared memory, for every algorithm that reduces. Then what PEAL_NET must refuse, and what a communicator over UCX
- * costs.
+ * UCX and from shared memory in all its ways, for every algorithm that reduces. Then what PEAL_NET must refuse, and what a
+ * communicator over UCX costs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,23 @@
 #include "team.h"
 #include "world.h"
 
-enum { COUNT = 5003, MOST = 8, WAYS = 3 };
+enum { COUNT = 5003, MOST = 8 };
+
+/* How data goes from rank to rank. */
+static const struct way {
+    const char *name;
+    peali_layout layout;
+    bool in_place; /* buffers are where peers reach them */
+} ways[] = {
+    {"mpi", {.net = "mpi", .apart = true}, false},
+    {"ucx", {.net = "ucx", .apart = true}, false},
+    {"shared memory", {0}, false},
+    {"shared buffers", {0}, true},
+    {"pull", {.pull = true}, true},
+    {"pull from staging", {.pull = true}, false},
+    {"push", {.push = true}, false},
+};
+enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
 static const peal_type types[] = {PEAL_INT32, PEAL_FLOAT, PEAL_DOUBLE};
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
@@ -52,24 +68,29 @@ static peal_status call(const struct scene *s, peal_comm *comm, const void *in, 
     return peal_allreduce(in, out, COUNT, s->type, PEAL_SUM, comm, NULL);
 }
 
+/* What this process gives and gets: ordinary memory, and such as peers reach. */
+static double *room[2][2];
+
+static void sum_in(peal_comm *comm, int rank, struct scene *s, double *in, double *out)
+{
+    size_t bytes = COUNT * peal_type_bytes(s->type);
+    fill(s->type, rank, in);
+    memcpy(out, s->out[rank], bytes);
+    if (peal_comm_force(comm, s->algo->kind, s->algo->name) != PEAL_OK || call(s, comm, in, out) != PEAL_OK)
+        __atomic_fetch_add(&s->bad, 1, __ATOMIC_RELAXED);
+    memcpy(s->out[rank], out, bytes);
+}
+
 static void sum(peal_comm *comm, int rank, void *ctx)
 {
-    struct scene *s = ctx;
-    double in[COUNT];
-    fill(s->type, rank, in);
-    if (peal_comm_force(comm, s->algo->kind, s->algo->name) != PEAL_OK || call(s, comm, in, s->out[rank]) != PEAL_OK)
-        __atomic_fetch_add(&s->bad, 1, __ATOMIC_RELAXED);
+    double in[COUNT], out[COUNT];
+    sum_in(comm, rank, ctx, in, out);
 }
 
-/* A communicator of the first N processes over transport NAME, with shared memory or without. */
-static peal_status comm_of(const char *name, bool apart, int n, peal_comm **comm)
-{
-    return world_comm(&(peali_layout){.net = name, .apart = apart}, n, world_rank, comm);
-}
-
+/* A communicator of the first N processes by messages over transport NAME. */
 static peal_status comm_over(const char *name, int n, peal_comm **comm)
 {
-    return comm_of(name, true, n, comm);
+    return world_comm(&(peali_layout){.net = name, .apart = true}, n, world_rank, comm);
 }
 
 static void equal(const struct scene *s, const struct scene *loop, const char *name, int n)
@@ -80,41 +101,60 @@ static void equal(const struct scene *s, const struct scene *loop, const char *n
     assert_int_equal(s->bad, 0);
 }
 
-static void compare(const peal_algo *algo, int n, peal_comm *const *comms)
+static void compare(const peal_algo *algo, int n, int slices, peal_comm *const *comms)
 {
-    static const char *const names[WAYS] = {"mpi", "ucx", "shared memory"};
     static struct scene loop, now;
     peali_layout apart[MOST];
     for (int r = 0; r < n; r++)
-        apart[r] = (peali_layout){.net = "loop", .apart = true};
+        apart[r] = (peali_layout){.net = "loop", .apart = true, .slices = slices};
     for (int t = 0; t < TYPES; t++) {
         loop = (struct scene){.algo = algo, .type = types[t]};
         assert_int_equal(team_run_in((unsigned)n, apart, sum, &loop), PEAL_OK);
         assert_int_equal(loop.bad, 0);
         for (int k = 0; k < WAYS; k++) {
             now = (struct scene){.algo = algo, .type = types[t]};
-            if (comms[k])
-                sum(comms[k], world_rank, &now);
-            equal(&now, &loop, names[k], n);
+            if (!comms[k])
+                continue;
+            for (int twice = 0; twice < 2; twice++) /* what the first call shows of its buffers, the second one counts on */
+                sum_in(comms[k], world_rank, &now, room[ways[k].in_place][0], room[ways[k].in_place][1]);
+            equal(&now, &loop, ways[k].name, n);
         }
     }
 }
 
+static void all_algos(int n, int slices)
+{
+    peal_comm *comms[WAYS];
+    for (int k = 0; k < WAYS; k++) {
+        peali_layout layout = ways[k].layout;
+        layout.slices = slices;
+        comms[k] = NULL;
+        if (slices > 0 || !layout.push)
+            assert_int_equal(world_comm(&layout, n, world_rank, &comms[k]), PEAL_OK);
+    }
+    for (const peal_algo *const *a = peali_algos; *a; a++) {
+        const peal_problem problem = {.kind = (*a)->kind, .nranks = n, .nnodes = 1};
+        if ((*a)->kind != PEAL_ALLGATHER && (*a)->kind != PEAL_BROADCAST && peali_algo_fits(*a, &problem))
+            compare(*a, n, slices, comms);
+    }
+    for (int k = 0; k < WAYS; k++)
+        peal_comm_destroy(&comms[k]);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Blocks are cut within slices, so all ways have as many: where landing areas make push have some, all are given more. */
 static void same_bits(void **state)
 {
-    for (int n = 2; n <= world_size && n <= MOST; n++) {
-        peal_comm *comms[WAYS];
-        assert_int_equal(comm_of("mpi", true, n, &comms[0]), PEAL_OK);
-        assert_int_equal(comm_of("ucx", true, n, &comms[1]), PEAL_OK);
-        assert_int_equal(comm_of("mpi", false, n, &comms[2]), PEAL_OK);
-        for (const peal_algo *const *a = peali_algos; *a; a++) {
-            const peal_problem problem = {.kind = (*a)->kind, .nranks = n, .nnodes = 1};
-            if ((*a)->kind != PEAL_ALLGATHER && (*a)->kind != PEAL_BROADCAST && peali_algo_fits(*a, &problem))
-                compare(*a, n, comms);
-        }
-        for (int k = 0; k < WAYS; k++)
-            peal_comm_destroy(&comms[k]);
-        MPI_Barrier(MPI_COMM_WORLD);
+    for (int k = 0; k < 2; k++) {
+        room[0][k] = malloc(COUNT * sizeof(double));
+        room[1][k] = peal_mem_alloc(COUNT * sizeof(double));
+    }
+    for (int n = 2; n <= world_size && n <= MOST; n++)
+        all_algos(n, 4 + n);
+    all_algos(world_size, 0);
+    for (int k = 0; k < 2; k++) {
+        free(room[0][k]);
+        peal_mem_free(room[1][k]);
     }
 }
 

@@ -19,6 +19,11 @@ for UCX_TLS in all tcp,self posix,self; do
         exit 1
     fi
 done
+if ! UCX_TLS=tcp,self timeout 100 "$@" "$net" ucx rails >"$dir/out" 2>&1; then
+    cat "$dir/out"
+    echo "FAILED: ucx $version, rails"
+    exit 1
+fi
 grep -h 'via ucx by' "$dir"/log.* | sort | uniq
 if ! grep -q "ucx $version\$" "$dir/log.0"; then
     echo "FAILED: not by ucx $version"

@@ -10,7 +10,8 @@
  * call on the communicator; where there is none, its log has both calls if they are known when the communicator is destroyed, and
  * else the logs of the others alone have them.
  *
- * After a call failed, its buffers are freed after the communicator: other ranks may still read them.
+ * After a call failed, its buffers are freed when all ranks of the host have destroyed the communicator: until then they may still
+ * read them. Every later call on it ends as that one did.
  *
  * Device memory. STREAM is a CUstream (or cudaStream_t), for buffers of cudaMalloc and its relatives, on the device that was
  * current in the communicator's first such call. The call is enqueued on it and returns; NULL is the legacy default stream where
@@ -130,7 +131,7 @@ PEAL_PUBLIC void peal_threads_destroy(peal_threads **threads);
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_threads(peal_threads *threads, int rank, peal_comm **comm);
 
 /*
- * Ends a communicator and writes NULL; NULL in *COMM does nothing.
+ * Ends a communicator and writes NULL; NULL in *COMM does nothing. A child of the process that made it only writes NULL.
  *
  * Collective: yes; no call on it is under way, and no graph that has calls on it is launched any more.
  * Threads:    one per COMM.    Blocks: no; after calls on device memory, until all ranks have come and their devices are done.
@@ -161,10 +162,10 @@ PEAL_PUBLIC void peal_mem_free(void *at);
  *
  * Shape:      sendbuf, recvbuf: count elements of type. sendbuf == recvbuf: in place. Any other overlap is an error.
  * Units:      count in elements.
- * Returns:    PEAL_OK; PEAL_ERR_INVALID a buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_NET,
- *             PEAL_ERR_TIMEOUT, PEAL_ERR_MISMATCH: COMM is of no more use. On device memory also PEAL_ERR_UNSUPPORTED it cannot be
- *             had here, nothing started; PEAL_ERR_CUDA; PEAL_ERR_CAPTURE not while a stream is captured, and the capture is still
- *             valid.
+ * Returns: PEAL_OK; PEAL_ERR_INVALID a buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_UNSUPPORTED this is
+ *             a child of the process that made COMM; PEAL_ERR_NET, PEAL_ERR_TIMEOUT, PEAL_ERR_MISMATCH: COMM is of no more use. On
+ *             device memory also PEAL_ERR_UNSUPPORTED it cannot be had here, nothing started; PEAL_ERR_CUDA; PEAL_ERR_CAPTURE not
+ *             while a stream is captured, and the capture is still valid.
  * Collective: yes; same count, type and op on every rank.
  * Threads:    one per COMM.    Blocks: until recvbuf is complete here and every message sent was delivered; on device memory no,
  *             but for the first such call, until all ranks have called.
@@ -231,8 +232,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_barrier(peal_comm *comm, void *stre
 
 /*
  * The collectives, started and not waited for: the buffers are Peal's until peal_test or peal_wait says that the call ended. One
- *                                              call
- * can be in flight on a communicator, and several on different ones.
+ * call can be in flight on a communicator, and several on different ones.
  *
  * Returns: as the blocking calls; PEAL_ERR_INVALID also where a call is in flight on COMM. *REQUEST is written on success only.
  * Collective, Threads: as the blocking calls; the request is the starting thread's.
@@ -255,7 +255,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ibarrier(peal_comm *comm, void *str
  * flight.
  *
  * Returns: the call's outcome, and writes NULL to *REQUEST; peal_test PEAL_IN_PROGRESS while there is none. PEAL_ERR_INVALID: no
- *          request.
+ *          request. PEAL_ERR_UNSUPPORTED: this is a child of the process that started the call.
  * Threads: the one that started the call.    Blocks: peal_test no; peal_wait until the call ended.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_test(peal_request **request);

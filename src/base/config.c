@@ -18,7 +18,7 @@ typedef bool reader(const char *text, peali_config *c);
 
 /* Read once, constant afterwards; the texts are copies because a program may change its environment. */
 static peali_config config;
-static char log_file[1024], algo[64], nodes[256], tuning[1024];
+static char log_file[1024], algo[64], nodes[256], tuning[1024], net_devices[1024], host_id[256];
 static pthread_once_t parsed = PTHREAD_ONCE_INIT, checked = PTHREAD_ONCE_INIT;
 static peal_status verdict;
 static bool wrong[16]; /* beside table */
@@ -105,6 +105,19 @@ static bool read_net(const char *text, peali_config *c)
     if (i >= 0)
         c->net = names[i + 1] ? names[i] : NULL; /* the last one is auto */
     return i >= 0;
+}
+
+/* Which devices there are is known where they are used. */
+static bool read_net_devices(const char *text, peali_config *c)
+{
+    const char *list = text + (text[0] == '^');
+    bool empty = !list[0] || list[0] == ',' || list[strlen(list) - 1] == ',' || strstr(list, ",,");
+    return !empty && !strpbrk(list, "^ ") && keep(text, "auto", net_devices, sizeof(net_devices), &c->net_devices);
+}
+
+static bool read_host_id(const char *text, peali_config *c)
+{
+    return keep(text, "auto", host_id, sizeof(host_id), &c->host_id);
 }
 
 /* Reads the digits at *AT, a number below 2^40, and moves *AT behind them; -1 where there is none. */
@@ -223,7 +236,13 @@ static const struct variable {
     {"PEAL_ALGO", "auto", "auto, or the name of an algorithm (peal info lists them)", "The algorithm of every call that it fits.",
      read_algo},
     {"PEAL_NET", "auto", "auto, mpi, ucx or loop (ranks are threads)",
-     "What carries messages; auto is what a communicator was started over: mpi, or loop.", read_net},
+     "What carries messages; auto is ucx between several hosts if all of them have it, else what a communicator was started over: "
+     "mpi, or loop.",
+     read_net},
+    {"PEAL_NET_DEVICES", "auto", "auto, or a comma list of devices as eth0,mlx5_0:1; ^ before it leaves these out",
+     "The network devices that messages over ucx are spread over; auto is all of the fastest kind.", read_net_devices},
+    {"PEAL_HOST_ID", "auto", "auto, or a text below 256 bytes",
+     "What stands for the identity of this process' host: ranks with different ones share no memory.", read_host_id},
     {"PEAL_SLICE", "auto", "auto, or bytes from 1 to 1024g, with k, m or g", "The size of a slice of a large message.", read_slice},
     {"PEAL_NODES", "auto", "auto, or the ranks of each node in rank order, as 4+4+3",
      "Which ranks (of MPI_COMM_WORLD) share a node; auto is by their hosts. For tests.", read_nodes},
@@ -280,7 +299,7 @@ static bool known(const char *setting, size_t len)
 
 static void check_names(void)
 {
-    char all[384];
+    char all[512];
     size_t len = 0;
     for (int i = 0; i < VARIABLES; i++)
         len += (size_t)snprintf(all + len, sizeof(all) - len, " %s", table[i].name);

@@ -17,6 +17,8 @@ typedef struct peali_config {
     const char *log_file;   /* PEAL_LOG_FILE, NULL: stderr */
     const char *algo;       /* PEAL_ALGO, NULL: Peal chooses */
     const char *net;        /* PEAL_NET, NULL: what the communicator was started over */
+    const char *net_devices; /* PEAL_NET_DEVICES, NULL: Peal chooses */
+    const char *host_id;    /* PEAL_HOST_ID, NULL: what the kernel says */
     const char *nodes;      /* PEAL_NODES, NULL: the hosts */
     const char *level;      /* PEAL_LEVEL, NULL: Peal chooses */
     const char *tuning;     /* PEAL_TUNING, NULL: the built-in table */

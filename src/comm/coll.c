@@ -1,6 +1,7 @@
 /* The collectives: arguments are checked here and nowhere below. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "comm/device.h"
@@ -120,7 +121,7 @@ static peal_status choose(peal_comm *comm, const peali_call *c, peali_recent *r)
         return PEAL_ERR_UNSUPPORTED;
     }
     const peali_plan *plan;
-    peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, comm->lands.bytes};
+    peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, comm->lands.bytes, comm->layout.stream};
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
     if (status != PEAL_OK)
         return status;
@@ -164,9 +165,16 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "peal_%s: %s is NULL", peal_kind_name(c->kind), comm ? "request" : "comm");
         return PEAL_ERR_INVALID;
     }
+    if (!peali_request_owns(comm)) {
+        peali_coll_refuse(comm, c, "process %d is a child of the one that made the communicator; call there, or make one here",
+                          (int)getpid());
+        return PEAL_ERR_UNSUPPORTED;
+    }
     if (comm->request.comm)
         return peali_coll_refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
     peal_status status = check(comm, c);
+    if (status == PEAL_OK)
+        status = peali_run_failed(comm->runner);
     if (status == PEAL_OK)
         status = peali_device_failure(comm);
     if (status != PEAL_OK) {

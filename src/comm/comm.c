@@ -267,14 +267,25 @@ static peal_status find_levels(const peali_bootstrap *boot, peal_comm *comm, con
     return status;
 }
 
+static bool several_hosts(const hello *all, int n)
+{
+    for (int r = 1; r < n; r++)
+        if (memcmp(all[r].place.host, all[0].place.host, sizeof all[0].place.host) != 0)
+            return true;
+    return false;
+}
+
 static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
 {
     uint64_t longest = 0;
     for (int r = 0; r < comm->nranks; r++)
         longest = all[r].card > longest ? all[r].card : longest;
     peal_status status = agree(all, comm->nranks, comm->rank);
+    if (status == PEAL_OK && several_hosts(all, comm->nranks))
+        status = peali_transport_between_hosts(boot, &comm->layout, &comm->net, &longest);
     if (status == PEAL_OK)
         status = peali_transport_meet(boot, comm->net, (size_t)longest);
+    setting->net = comm->net;
     if (status == PEAL_OK) {
         find_nodes(comm, all);
         status = find_reach(boot, comm, all, setting);
@@ -309,7 +320,6 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
     peal_status status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
     if (status == PEAL_OK) {
         setting->crowded = peali_machine_crowded(&all->place, sizeof *all, boot->nranks, boot->rank);
-        setting->net = comm->net;
         status = settle(boot, comm, all, setting);
     }
     if (!comm->runner && mine.shown)
@@ -328,6 +338,8 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     peal_status status = boot->agree(boot->ctx, net && comm && all ? PEAL_OK : PEAL_ERR_MEMORY);
     if (comm)
         *comm = (peal_comm){.rank = boot->rank, .nranks = boot->nranks, .net = net};
+    if (comm)
+        peali_request_own(comm);
     if (comm && layout)
         comm->layout = *layout;
     if (status == PEAL_OK) {
@@ -345,6 +357,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     peali_free(all);
     if (status == PEAL_OK) {
         peali_routes_log(comm);
+        peali_routes_warn(comm);
         *out = comm;
         return PEAL_OK;
     }
@@ -398,6 +411,9 @@ void peal_comm_destroy(peal_comm **comm)
     if (!comm || !*comm)
         return;
     peal_comm *c = *comm;
+    *comm = NULL;
+    if (!peali_request_owns(c))
+        return; /* a child: the ranks still have what belongs to it */
     peali_request_drop(c);
     peali_device_close(c);
     peali_plans_free(&c->plans);
@@ -410,7 +426,6 @@ void peal_comm_destroy(peal_comm **comm)
     peali_free(c->cards);
     peali_free(c->calls);
     peali_free(c);
-    *comm = NULL;
 }
 
 void peali_comm_be_patient(peal_comm *comm)

@@ -20,6 +20,7 @@ typedef struct peali_layout {
     bool push;          /* ranks within reach meet in landing areas in every call, as GPUs do; else in small ones */
     bool pull;          /* never in landing areas */
     bool staged;        /* pull: this rank's buffers cannot be touched by peers */
+    bool stream;        /* results are written past the caches, whatever their size */
     int parley_ms;      /* without progress for so long, ranks tell each other what they called; 0: 1000 */
     int slices, window; /* slices of every call, and how many are in flight; 0: chosen by size */
     int landings;       /* push: slices in flight; as window, or chosen */

@@ -66,6 +66,7 @@ struct peal_comm {
     int size;
     uint64_t seen[PEAL_KIND_COUNT]; /* bit per class of size: ranks within reach saw each other's buffers, the last time */
     uint64_t sequence; /* calls so far */
+    int forks;         /* of the process that made it (peali_request_own) */
     long *calls;       /* calls done, per entry of peali_algos, and behind them barriers */
     unsigned char token; /* what a barrier reduces: its value is nobody's */
     struct peali_device *device; /* NULL before the first call on device memory; release in device.c */
@@ -83,6 +84,10 @@ __attribute__((format(printf, 3, 4))) peal_status peali_coll_refuse(const peal_c
 /* An allgather of COMM's own on host memory, as a part of call AS. */
 PEAL_MUST_CHECK peal_status peali_coll_gather(peal_comm *comm, const peali_signature *as, const void *mine, void *all,
                                               size_t bytes);
+
+/* COMM is this process'. Owns: it still is, and not a parent's: a child has no part in its calls. */
+void peali_request_own(peal_comm *comm);
+bool peali_request_owns(const peal_comm *comm);
 
 /* The request of the call that was just started on COMM; RUNS: it is not over yet. Drop takes it from its thread's list. */
 peal_request *peali_request_begin(peal_comm *comm, bool runs);

@@ -22,6 +22,7 @@ typedef struct peali_task {
     int rank;
     peali_runner *runner;
     size_t land_bytes; /* push: where landings take more, the plan is one of pull */
+    bool stream;       /* in every call */
 } peali_task;
 
 /*

@@ -4,10 +4,40 @@
  */
 #include "comm/comm_private.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include "base/log.h"
 
 /* The calls that this thread started and that have not ended. It is the thread that is asked to wait, so it is the thread's. */
 static _Thread_local peal_request *started;
+
+/* Since Peal was first used, between the process that did and this one. Of the process, for that is what a fork copies. */
+static int forks;
+
+/* The parent drives what it started. */
+static void in_child(void)
+{
+    forks++;
+    started = NULL;
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child); /* refused: the calls of children are not found out */
+}
+
+void peali_request_own(peal_comm *comm)
+{
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+    pthread_once(&watched, watch_forks);
+    comm->forks = forks;
+}
+
+bool peali_request_owns(const peal_comm *comm)
+{
+    return comm->forks == forks;
+}
 
 static void unlink_request(peal_request *request)
 {
@@ -52,24 +82,33 @@ static peal_status take(peal_request **request)
     return status;
 }
 
-static peal_status refuse(const char *call)
+static peal_status check(peal_request *const *request, const char *call)
 {
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "%s: request is NULL or was waited for already", call);
-    return PEAL_ERR_INVALID;
+    if (!request || !*request || !(*request)->comm) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "%s: request is NULL or was waited for already", call);
+        return PEAL_ERR_INVALID;
+    }
+    if (peali_request_owns((*request)->comm))
+        return PEAL_OK;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, (*request)->comm->rank, "%s: process %d is a child of the one that started the call; "
+              "wait there", call, (int)getpid());
+    return PEAL_ERR_UNSUPPORTED;
 }
 
 peal_status peal_test(peal_request **request)
 {
-    if (!request || !*request || !(*request)->comm)
-        return refuse("peal_test");
+    peal_status status = check(request, "peal_test");
+    if (status != PEAL_OK)
+        return status;
     drive();
     return take(request);
 }
 
 peal_status peal_wait(peal_request **request)
 {
-    if (!request || !*request || !(*request)->comm)
-        return refuse("peal_wait");
+    peal_status status = check(request, "peal_wait");
+    if (status != PEAL_OK)
+        return status;
     while ((*request)->status == PEAL_IN_PROGRESS) {
         drive();
         if ((*request)->status == PEAL_IN_PROGRESS)

@@ -2,9 +2,12 @@
 #include "comm/routes.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/atomics.h"
 #include "base/log.h"
+#include "topo/fabric.h"
 
 enum way { NEAR, OUT_OF_REACH, OTHER_NODE, WAYS };
 
@@ -73,4 +76,15 @@ void peali_routes_log(const peal_comm *comm)
               comm->nranks, host, comm->node[comm->rank], comm->nnodes, comm->level ? " by " : "", comm->level ? comm->level : "");
     for (int way = 0; way < WAYS; way++)
         log_way(comm, (enum way)way);
+}
+
+void peali_routes_warn(const peal_comm *comm)
+{
+    static int warned; /* in this process, so that it is said once */
+    bool ucx = strcmp(comm->net->name, "ucx") == 0;
+    for (int r = 0; r < comm->rank; r++)
+        if (comm->node[r] == comm->node[comm->rank])
+            return;
+    if (ucx && peali_add_relaxed(&warned, 1) == 0)
+        peali_fabric_warn("", comm->rank);
 }

@@ -10,6 +10,7 @@ enum {
     /* Tags tell 2^16 slices apart; half of them keeps a fast rank's next call apart too. */
     MOST_SLICES = 1 << 15,
     MOST_PUSHED = 4 << 10, /* larger ones cost less where readers fetch them: bench/results */
+    RAIL_BYTES = 64 << 10, /* less than that is not worth a rail of its own */
 };
 
 peal_status peali_select_begin(peal_comm *comm)
@@ -72,11 +73,23 @@ static peali_mode mode(const peal_comm *comm, peal_kind kind, size_t bytes, cons
     return pulls ? PEALI_PULL : PEALI_PUSH;
 }
 
+/*
+ * Slices take the network's devices in turn, so there is a multiple of as many. All ranks have the same number of rails, and each
+ * of them sends on some.
+ */
+static size_t on_rails(const peal_comm *comm, size_t bytes, size_t slices)
+{
+    size_t rails = comm->reach.nranks < comm->nranks && comm->net->rails > 1 ? (size_t)comm->net->rails : 1;
+    rails = rails < bytes / RAIL_BYTES ? rails : bytes / RAIL_BYTES;
+    return rails > 1 ? ceil_div(slices, rails) * rails : slices;
+}
+
 static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, peali_job *job)
 {
     size_t slices = comm->layout.slices ? (size_t)comm->layout.slices : peali_tuning_slices(bytes, slice_bytes);
     size_t least = landing_slices(comm, bytes);
     slices = slices > least ? slices : least;
+    slices = on_rails(comm, bytes, slices);
     slices = slices < job->count ? slices : job->count;
     slices = slices < MOST_SLICES ? slices : MOST_SLICES;
     job->slices = slices > 1 ? (int32_t)slices : 1;

@@ -6,15 +6,43 @@
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "comm/rails.h"
 #include "net/net_fault.h"
 #include "net/net_ucx.h"
 
+static const char *asked_for(const peali_layout *layout)
+{
+    return layout->net ? layout->net : peali_config_get()->net;
+}
+
+/* The devices that this rank would use. PEAL_ERR_CONFIG: they are not what was asked for (logged); or there is no UCX: WHY. */
+static peal_status find_rails(int rank, peali_ucx_rails *rails, const char **why)
+{
+    peali_place place;
+    const peali_ucx_list *list = peali_net_ucx_devices(why);
+    if (!list)
+        return PEAL_ERR_CONFIG;
+    peali_machine_place(&place);
+    return peali_rails_choose(list, peali_config_get()->net_devices, "/sys", &place, rank, rails);
+}
+
+static peal_status open_ucx(peali_net **net)
+{
+    peali_ucx_rails rails;
+    const char *why;
+    int rank = (*net)->rank;
+    peal_status status = find_rails(rank, &rails, &why);
+    if (why)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s; take PEAL_NET=%s", why, (*net)->name);
+    return status == PEAL_OK ? peali_net_ucx_create(*net, &rails, net) : status;
+}
+
 peal_status peali_transport_open(const peali_layout *layout, peali_net **net)
 {
-    const char *name = layout->net ? layout->net : peali_config_get()->net;
+    const char *name = asked_for(layout);
     peal_status status = PEAL_OK;
     if (name && strcmp(name, "ucx") == 0) {
-        status = peali_net_ucx_create(*net, net);
+        status = open_ucx(net);
     } else if (name && strcmp(name, (*net)->name) != 0) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, (*net)->rank,
                   "PEAL_NET %s: the ranks of this communicator met over %s; take %s or ucx", name, (*net)->name, (*net)->name);
@@ -23,6 +51,51 @@ peal_status peali_transport_open(const peali_layout *layout, peali_net **net)
     if (status == PEAL_OK && layout->fault)
         status = peali_net_fault_create(*net, layout->fault, net);
     return status;
+}
+
+/* The length of the longest card. */
+static peal_status longest(const peali_bootstrap *boot, const peali_net *net, uint64_t *most)
+{
+    uint64_t mine = net->card_bytes, *all = peali_alloc((size_t)boot->nranks, sizeof *all);
+    peal_status status = boot->agree(boot->ctx, all ? PEAL_OK : PEAL_ERR_MEMORY);
+    if (status == PEAL_OK)
+        status = boot->allgather(boot->ctx, &mine, all, sizeof *all);
+    *most = 0;
+    for (int r = 0; r < boot->nranks && status == PEAL_OK; r++)
+        *most = all[r] > *most ? all[r] : *most;
+    peali_free(all);
+    return status;
+}
+
+/* Puts UCX over *NET where all ranks have it, which they agree on. */
+static peal_status rather_ucx(const peali_bootstrap *boot, peali_net **net)
+{
+    peali_ucx_rails rails;
+    const char *why;
+    peal_status mine = find_rails(boot->rank, &rails, &why);
+    peal_status status = boot->agree(boot->ctx, why ? PEAL_ERR_UNSUPPORTED : mine);
+    if (status == PEAL_ERR_UNSUPPORTED) {
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over %s: no UCX, %s", (*net)->name,
+                  why ? why : "on another rank");
+        return PEAL_OK;
+    }
+    if (status == PEAL_OK) {
+        mine = peali_net_ucx_create(*net, &rails, net);
+        status = boot->agree(boot->ctx, mine);
+    }
+    if (status == PEAL_OK)
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over ucx: all ranks have it");
+    else if (mine == PEAL_OK)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, boot->rank, "no communicator: another rank has %s", peal_status_text(status));
+    return status;
+}
+
+peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net, uint64_t *most)
+{
+    if (boot->threads || asked_for(layout) || layout->fault)
+        return PEAL_OK;
+    peal_status status = rather_ucx(boot, net);
+    return status == PEAL_OK ? longest(boot, *net, most) : status;
 }
 
 peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most)

@@ -1,4 +1,4 @@
-/* Which transport a communicator has: a pure function of PEAL_NET and its layout. */
+/* Which transport a communicator has: a pure function of PEAL_NET, its layout, and what all its ranks have. */
 #ifndef PEALI_TRANSPORT_H
 #define PEALI_TRANSPORT_H
 
@@ -9,6 +9,13 @@
  * the one. *NET is always what the caller owns. PEAL_OK; PEAL_ERR_CONFIG it cannot be had here; PEAL_ERR_MEMORY. Threads: any.
  */
 PEAL_MUST_CHECK peal_status peali_transport_open(const peali_layout *layout, peali_net **net);
+
+/*
+ * Where the ranks are on several hosts, and nothing was asked for: puts UCX over *NET if all ranks have it. MOST is the length of
+ * the longest card, before and after. *NET is always what the caller owns. All ranks return alike. Collective: yes.
+ */
+PEAL_MUST_CHECK peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net,
+                                                          uint64_t *most);
 
 /* Lets NET learn the cards of all ranks, the longest of which has MOST bytes. All ranks return alike. Collective: yes. */
 PEAL_MUST_CHECK peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most);

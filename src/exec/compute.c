@@ -61,6 +61,15 @@ static int32_t first_slot(const peali_instr *i, const peali_loc *locs)
     return k;
 }
 
+/* Past the caches: not where the exit of a rank reads its staging. */
+static bool streams(const peali_runner *r, const peali_instr *i, const peali_loc *locs)
+{
+    bool past = r->plan->stream && !i->reread;
+    for (int32_t k = i->nsrc; past && k < i->nsrc + i->ndst; k++)
+        past = locs[k].buf == PEAL_BUF_OUT && !(r->shown[locs[k].rank]->front.staged >> 1 & 1);
+    return past;
+}
+
 static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit)
 {
     const peali_loc *locs = r->plan->program->locs + i->locs;
@@ -74,8 +83,9 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
         r->dst[ndst] = peali_run_address(r, c, i, locs[k], unit);
         ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
     }
+    size_t count = peali_run_length(r, c, i, unit) / r->plan->elem_bytes;
     if (ndst > 0)
-        r->plan->reduce(r->dst, ndst, r->src, i->nsrc, peali_run_length(r, c, i, unit) / r->plan->elem_bytes);
+        r->plan->reduce(r->dst, ndst, r->src, i->nsrc, count, streams(r, i, locs));
 }
 
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i)

@@ -5,12 +5,13 @@
  */
 #include "exec/runner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/log.h"
 
-enum { SLICE_BITS = 16 }; /* of the tag; with 6 bits of lane this is PEALI_NET_TAG_BITS */
+_Static_assert(PEAL_LANES < 1 << (PEALI_NET_TAG_BITS - PEALI_NET_SLICE_BITS), "a tag has room for each lane, and for leads");
 
 typedef struct mail {
     int32_t peer;
@@ -34,7 +35,23 @@ static peal_status post(peali_runner *r, const mail *m)
 /* By the number of the call alone, so that leads meet whatever the two ranks called and chose. The last tag is the parley's. */
 static uint32_t lead_tag(const peali_runner *r)
 {
-    return (uint32_t)PEAL_LANES << SLICE_BITS | (uint32_t)(r->signature.sequence % ((1u << SLICE_BITS) - 1));
+    return (uint32_t)PEAL_LANES << PEALI_NET_SLICE_BITS | (uint32_t)(r->signature.sequence % ((1u << PEALI_NET_SLICE_BITS) - 1));
+}
+
+static uint32_t data_tag(const peali_runner *r, const peali_cursor *c, const peali_instr *i)
+{
+    uint32_t slice = (uint32_t)peali_run_slice(r, c) & ((1u << PEALI_NET_SLICE_BITS) - 1);
+    return (uint32_t)i->lane << PEALI_NET_SLICE_BITS | slice;
+}
+
+void peali_run_way(const peali_runner *r, const peali_cursor *c, const peali_instr *i, char *text, size_t bytes)
+{
+    char way[224];
+    text[0] = '\0';
+    if (!r->net->describe)
+        return;
+    r->net->describe(r->net, i->peer, data_tag(r, c, i), i->kind == PEALI_I_SEND, way, sizeof way);
+    snprintf(text, bytes, " by %s", way);
 }
 
 static unsigned char *bounce_of(const peali_runner *r, int32_t lead)
@@ -96,8 +113,7 @@ static peal_status recv_lead(peali_runner *r, int32_t lead)
 static peal_status post_units(peali_runner *r, peali_cursor *c, int32_t no)
 {
     const peali_instr *i = instr_of(r, no);
-    uint32_t slice = (uint32_t)peali_run_slice(r, c) & ((1u << SLICE_BITS) - 1);
-    mail m = {.peer = i->peer, .tag = (uint32_t)i->lane << SLICE_BITS | slice, .sends = i->kind == PEALI_I_SEND};
+    mail m = {.peer = i->peer, .tag = data_tag(r, c, i), .sends = i->kind == PEALI_I_SEND};
     int32_t req = peali_run_first_req(r->plan, no), units = peali_plan_units(r->plan, i);
     peal_status status = PEAL_OK;
     for (int32_t u = rides(r, c, no); u < units && status == PEAL_OK; u++) {

@@ -90,7 +90,8 @@ void peali_plan_unpack(const peali_plan *plan, const int32_t blocks[2], int32_t 
 {
     for (int32_t k = 0; k < pieces(plan, blocks); k++) {
         peali_span s = piece(plan, blocks, slice, k);
-        memcpy(vector + s.offset, packed + s.packed, s.bytes);
+        size_t count = s.bytes / plan->elem_bytes;
+        plan->reduce((void *[]){vector + s.offset}, 1, (const void *[]){packed + s.packed}, 1, count, plan->stream);
     }
 }
 

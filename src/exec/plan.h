@@ -46,6 +46,7 @@ typedef struct peali_plan {
     size_t total;          /* elements of the vector */
     peali_extent given, wanted; /* of IN and OUT, what the user has there */
     bool blockwise;
+    bool stream;           /* what is not reread is written past the caches, which have no room for it; said by who made it */
     size_t unit_bytes;     /* blockwise: room for one block of one slice, in scratch, staging and landings */
     size_t *cut_offset;    /* bytes from the start of a buffer to each cut; one slice only, else NULL */
     size_t *slot_offset;   /* bytes from the start of a slice's scratch to each scratch buffer */

@@ -37,6 +37,7 @@
 #include "exec/extents.h"
 #include "exec/kin.h"
 #include "exec/memfile.h"
+#include "net/regions.h"
 
 /* More than a process has use for cost nothing but page tables; peers map all of it, and addresses end at 128 TiB. */
 #define BYTES_MOST ((size_t)128 << 30)
@@ -171,6 +172,7 @@ static void make_private(uint32_t first, uint32_t end, uint32_t fork)
         return;
     }
     count_private(address(first), bytes, 1);
+    peali_regions_forget(address(first), bytes);
     for (uint32_t at = first; at < end; at += pool.extents.of[at].pages) {
         pool.extents.of[at].use = PRIVATE;
         pool.extents.of[at].note[0] = fork;
@@ -379,6 +381,7 @@ void peali_pool_free(void *at)
     } else if (e->use == PRIVATE) {
         retire(e);
     } else {
+        peali_regions_forget(at, length(e));
         e->use = GOING; /* no fork makes it private from now on */
         pthread_mutex_unlock(&pool.lock);
         zero(at, length(e)); /* takes long where the block is large */

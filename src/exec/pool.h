@@ -46,7 +46,10 @@ PEAL_PUBLIC void peali_pool_free(void *at);
 /* Makes two blocks of the one at AT: the first BYTES, whole pages, and the rest. Threads: any. */
 PEAL_PUBLIC void peali_pool_split(void *at, size_t bytes);
 
-/* Is all of [AT, AT + BYTES) memory that peers see too, now? A few instructions: every call asks it. Threads: any. */
+/*
+ * Is all of [AT, AT + BYTES) memory that peers see too, now? A few instructions: every call asks it. Before that ends, by a free or
+ * a fork, peali_regions_forget is called. Threads: any.
+ */
 PEAL_PUBLIC bool peali_pool_holds(const void *at, size_t bytes);
 
 /*

@@ -49,6 +49,11 @@ peali_public *peali_public_create(long readers, const peali_lands *lands, bool p
 void peali_public_drop(peali_public *p)
 {
     peali_arena arena = p->arena; /* it lies in its own arena */
+    for (int k = 0; k < 2; k++)
+        if (!p->pooled)
+            peali_free(p->kept[k]);
+        else if (p->kept[k])
+            peali_pool_free(p->kept[k]);
     if (p->pooled)
         peali_pool_free(p);
     else

@@ -37,6 +37,7 @@ typedef struct peali_public {
     bool pooled;
     peali_arena arena;         /* not pooled: this lies in it */
     struct peali_public *next; /* of those whose owner left first */
+    void *kept[2];             /* its owner's scratch and staging, after the owner: freed with this */
     uint64_t call[PEALI_REACH_CALL]; /* this rank's signature; relaxed, because it only names a mistake */
     int alarm;                 /* set by a rank that found calls that differ; relaxed likewise */
     int tellers, told;         /* ranks that want to write, of which the first may; and 1 when it has */

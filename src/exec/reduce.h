@@ -4,6 +4,7 @@
 #ifndef PEALI_REDUCE_H
 #define PEALI_REDUCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,13 +15,16 @@
  * nsrc == 1 copies. A destination may be one of the sources exactly; any other overlap is forbidden. Pointers are aligned to the
  * element at least. count 0 does nothing.
  *
+ * STREAM: destinations are written past the caches, faster where these have no room for them, and slower where they have. It is
+ * over when they can be seen: a flag may be released next. Destinations are written in their order, a few KiB of each in turn.
+ *
  * The bits of the result depend on the elements and their order alone, never on alignment, count, blocks or CPU. Integer sums and
  * products wrap. A floating-point reduction that meets or makes a NaN gives 0x7fc00000 or 0x7ff8000000000000, whatever the NaN
  * was; min and max order -0 below +0.
  *
  * Threads: any.    Blocks: no; allocates nothing.
  */
-typedef void (*peali_reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count);
+typedef void (*peali_reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, bool stream);
 
 /*
  * Divides COUNT elements of VECTOR by N: integers toward zero, 16-bit numbers in float and rounded once. The same bits everywhere,

@@ -35,6 +35,8 @@ static INLINE void OF(fold)(peal_op op, const struct step *s)
         OF(loop)(op, s, 4);
 }
 
+#include "exec/reduce_few.h"
+
 #undef T
 #undef W
 #undef OF

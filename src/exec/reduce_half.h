@@ -207,6 +207,42 @@ ORDERED_HALF(bf16_order, 0x7f80, 0x7fc0)
 #define LOCKSTEP GROUP
 #include "exec/reduce_fold.h"
 
+/* One element, in the first place of a vector. */
+#define ONE_HALF(name) \
+    static INLINE floats take_##name(peal_op op, uint16_t h) \
+    { \
+        floats x[2]; \
+        unpack_##name((halves){h}, x); \
+        return x[0]; \
+    } \
+    static INLINE floats apply_##name(peal_op op, floats a, floats b) \
+    { \
+        return apply_floats(op, a, b); \
+    } \
+    static INLINE uint16_t give_##name(peal_op op, floats x) \
+    { \
+        return pack_##name((floats[]){x, x})[0]; \
+    }
+ONE_HALF(fp16)
+ONE_HALF(bf16)
+#undef ONE_HALF
+
+#define T uint16_t
+#define W floats
+#define OF(x) x##_fp16
+#include "exec/reduce_few.h"
+#undef T
+#undef W
+#undef OF
+
+#define T uint16_t
+#define W floats
+#define OF(x) x##_bf16
+#include "exec/reduce_few.h"
+#undef T
+#undef W
+#undef OF
+
 #define OF(x) x##_fp16
 #define TARGET
 #include "exec/reduce_half_fold.h"

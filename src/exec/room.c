@@ -78,13 +78,22 @@ static void drop_room(peali_runner *r)
     r->scratch_bytes = r->staging_bytes = 0;
 }
 
+/* After a call that failed, others may still read what this rank filled: it stays as long as they look at this rank. */
+static void leave_room(peali_runner *r)
+{
+    r->mine->kept[0] = r->scratch;
+    r->mine->kept[1] = r->staging;
+    r->scratch = r->staging = NULL;
+    drop_room(r);
+}
+
 void peali_runner_destroy(peali_runner **runner)
 {
     if (*runner) {
         peali_runner_last_words(*runner);
         peali_run_deafen(*runner);
         peali_free((*runner)->strays);
-        drop_room(*runner);
+        leave_room(*runner);
         for (int32_t x = 0; x < (*runner)->nreach; x++)
             peali_public_release((*runner)->shown[x], x == (*runner)->me);
         peali_parley_destroy(&(*runner)->parley);

@@ -46,6 +46,12 @@ void peali_run_start_as(peali_runner *runner, const peali_plan *plan, const void
  */
 PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
 
+/*
+ * PEAL_OK, or how an earlier plan ended. Then none is started: other ranks may still be in it, and touch what this one shows and
+ * its scratch.
+ */
+peal_status peali_run_failed(const peali_runner *runner);
+
 /* After a call: did its ranks within reach all see each other's buffers? All of them are told the same; -1: some cannot know. */
 int peali_run_seen(const peali_runner *runner);
 

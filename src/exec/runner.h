@@ -62,6 +62,7 @@ struct peali_runner {
     int64_t parley_ns;
     unsigned idle;          /* passes without progress */
     int64_t idle_ns;        /* since when; 0: not idle */
+    int64_t driven_ns;      /* idle: when the host library was last driven, or the wait began */
     int64_t waited_ns;      /* for how long, when the clock was last looked at */
     int64_t complained_ns;  /* when this rank last spoke of absent ones */
     uint64_t base; /* slices of all calls before this one */
@@ -137,6 +138,9 @@ peali_line *peali_run_landing(const peali_runner *r, const peali_cursor *c, peal
 peal_status peali_run_message(peali_runner *r, peali_cursor *c, const peali_instr *i);
 peal_status peali_run_over(peali_runner *r, peali_cursor *c, int32_t no);
 bool peali_run_pending(const peali_runner *r, const peali_cursor *c, int32_t no);
+
+/* " by" and how the message of I goes, as the transport says it; or "". */
+void peali_run_way(const peali_runner *r, const peali_cursor *c, const peali_instr *i, char *text, size_t bytes);
 void peali_run_cancel(peali_runner *r);
 
 /* Forgets what would still read peers' memory: the receives. */
@@ -166,8 +170,10 @@ void peali_run_show(const peali_runner *r, const peali_signature *call);
 /* At the end: says what was wrong with a call that this rank left on trust, if that is known by now. */
 void peali_runner_last_words(peali_runner *r);
 
-/* The loop's parts that small calls share: push: may slice C begin; what a line
- * says that has not the stamp of slice G, but THERE; and the slice is over. */
+/*
+ * The loop's parts that small calls share. Push: may slice C begin; what a line says that has not the stamp of slice G, but THERE;
+ * and the slice is over.
+ */
 bool peali_run_credited(peali_runner *r, const peali_cursor *c);
 peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g);
 void peali_run_leave(peali_runner *r, peali_cursor *c);

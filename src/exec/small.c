@@ -152,7 +152,7 @@ static void compute(peali_runner *r, const action *a, const operand *o)
     place(r, o, a->nsrc, (void **)r->src);
     place(r, to, a->ndst, r->dst);
     if (a->nsrc > 1)
-        r->plan->reduce(r->dst, a->ndst, r->src, a->nsrc, a->bytes / r->plan->elem_bytes);
+        r->plan->reduce(r->dst, a->ndst, r->src, a->nsrc, a->bytes / r->plan->elem_bytes, false);
     for (int k = 0; k < a->ndst; k++) {
         if (a->nsrc == 1)
             copy(r->dst[k], r->src[0], a->bytes);

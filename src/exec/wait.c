@@ -13,15 +13,16 @@
 #include "base/log.h"
 
 enum {
-    SPINS_ALONE = 2000,     /* passes without progress before a core is given away: about 50 us, beyond most waits */
-    /*
-     * The host library is driven every so many passes without progress (FACTS, "Progress"). A call of it may enter the kernel, and
-     * where all ranks wait for each other in memory, one that is away for 100 us holds up all: 16 took 1500 us instead of 590.
-     */
-    PASSES_A_PROGRESS = 64,
-    PASSES_A_PROGRESS_ALONE = 8192, /* without messages of its own, and with a core of its own: about 1 ms */
-    PASSES_A_CLOCK = 256,   /* and the clock looked at; while yielding, in each */
+    SPINS_ALONE = 2000,   /* passes without progress before a core is given away: about 50 us, beyond most waits */
+    PASSES_A_CLOCK = 256, /* passes without progress before the clock is looked at; while yielding, in each */
 };
+
+/*
+ * Who waits drives the host library so often (FACTS, "Progress"), and less where all ranks wait for each other in memory: a call of
+ * it may enter the kernel, and a rank that is away for 100 us holds up all. 16 took 1500 us instead of 590.
+ */
+static const int64_t DRIVE_NS = 50 * 1000;
+static const int64_t DRIVE_ALONE_NS = 500 * 1000; /* without messages of its own, and with a core of its own */
 
 static const int64_t LONG_NS = 10 * 1000000; /* who waited for so long does not feel a nap */
 static const int64_t NAP_NS = 50 * 1000;
@@ -42,10 +43,12 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
     while (k < i->nwaits && !peali_run_pending(r, c, waits[k]))
         k++;
     const peali_instr *m = k < i->nwaits ? &p->instrs[waits[k]] : i;
+    char way[240];
+    peali_run_way(r, c, m, way, sizeof way);
     if (m != i)
-        snprintf(what, bytes, "%zu bytes %s rank %d on lane %d, slice %d of %d, instruction %d of %d", peali_run_length(r, c, m, 0),
-                 m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, (int)c->slice, (int)r->plan->job.slices,
-                 (int)waits[k], (int)p->ninstrs);
+        snprintf(what, bytes, "%zu bytes %s rank %d on lane %d%s, slice %d of %d, instruction %d of %d",
+                 peali_run_length(r, c, m, 0), m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, way, (int)c->slice,
+                 (int)r->plan->job.slices, (int)waits[k], (int)p->ninstrs);
     else
         snprintf(what, bytes, "%zu bytes from rank %d in shared memory, slice %d of %d, instruction %d of %d",
                  peali_run_length(r, c, i, 0), (int)peali_run_awaits(r, c), (int)c->slice, (int)r->plan->job.slices, (int)c->pc,
@@ -55,7 +58,7 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
 /* Says what the oldest slice waits for: the first message that is not over, ranks within reach, or the flush. */
 static void report(const peali_runner *r, int64_t waited_ns)
 {
-    char what[160], call[PEALI_SIGNATURE_TEXT];
+    char what[400], call[PEALI_SIGNATURE_TEXT];
     describe_wait(r, what, sizeof what);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s (%s) waits since %.1f s for %s",
               peali_signature_words(&r->signature, call), r->plan->job.algo->name, (double)waited_ns * 1e-9, what);
@@ -169,11 +172,23 @@ int64_t peali_run_limit_ns(bool patient)
     return limit_ns >= 0 ? limit_ns : patient ? 0 : DEFAULT_TIMEOUT_NS;
 }
 
+static peal_status drive(peali_runner *r, int64_t now_ns)
+{
+    bool alone = !r->crowded && r->plan->nmessages == 0;
+    if (now_ns - r->driven_ns < (alone ? DRIVE_ALONE_NS : DRIVE_NS))
+        return PEAL_OK;
+    r->driven_ns = now_ns;
+    return r->net->progress(r->net);
+}
+
 static peal_status look_at_clock(peali_runner *r)
 {
     int64_t now_ns = peali_clock_ns(), limit_ns = peali_run_limit_ns(r->patient);
     if (r->idle_ns == 0)
-        r->idle_ns = now_ns;
+        r->idle_ns = r->driven_ns = now_ns;
+    peal_status driven = drive(r, now_ns);
+    if (driven < 0)
+        return dispute(r, driven);
     int64_t waited_ns = r->waited_ns = now_ns - r->idle_ns;
     if (waited_ns >= r->parley_ns || alarmed(r)) {
         bool told = peali_runner_told(r, &r->quarrel);
@@ -196,13 +211,6 @@ static bool yields(const peali_runner *r)
     return r->crowded || r->idle > SPINS_ALONE;
 }
 
-/* Is it time to drive the host library? */
-static bool drives(const peali_runner *r)
-{
-    unsigned passes = r->crowded || r->plan->nmessages > 0 ? PASSES_A_PROGRESS : PASSES_A_PROGRESS_ALONE;
-    return r->idle % passes == passes - 1;
-}
-
 /* After a step that could not finish. */
 static peal_status tend(peali_runner *r)
 {
@@ -211,9 +219,6 @@ static peal_status tend(peali_runner *r)
         r->idle_ns = r->waited_ns = 0;
     if (peali_load_relaxed(&r->aborted))
         return fail(r, PEAL_ERR_ABORTED);
-    peal_status status = drives(r) ? r->net->progress(r->net) : PEAL_OK;
-    if (status < 0)
-        return dispute(r, status);
     if (r->idle > 0 && (yields(r) || r->idle % PASSES_A_CLOCK == 0))
         return look_at_clock(r);
     return PEAL_IN_PROGRESS;
@@ -294,6 +299,11 @@ void peali_run_rest(const peali_runner *r)
         peali_clock_yield();
     else
         peali_clock_pause();
+}
+
+peal_status peali_run_failed(const peali_runner *r)
+{
+    return r->failed;
 }
 
 int peali_run_seen(const peali_runner *r)

@@ -19,8 +19,10 @@ static void depend(peali_work *w, peali_rec *r, peali_vec *deps, peali_rec *on)
 
 static void look(peali_work *w, peali_rec *r, peali_vec *deps, const peali_cell *c, bool writes)
 {
-    if (c->wrote)
+    if (c->wrote) {
         depend(w, r, deps, c->wrote);
+        c->wrote->i.reread |= !writes;
+    }
     for (const peali_link *l = writes ? c->read : NULL; l; l = l->next)
         depend(w, r, deps, l->what);
 }

@@ -1,8 +1,7 @@
 /*
  * Fusing by pending values: an operation does not become an instruction at once, but a value that is known and not stored yet;
- *                           later
- * operations look through it or add to it, and it is stored when somebody must see it in memory. Fusing never reorders reductions:
- * a pending sum that is used as a source is stored first. Source: LOWERING, "Fusing: pending values".
+ * later operations look through it or add to it, and it is stored when somebody must see it in memory. Fusing never reorders
+ * reductions: a pending sum that is used as a source is stored first. Source: LOWERING, "Fusing: pending values".
  */
 #include "lower/work.h"
 
@@ -126,7 +125,7 @@ static void store(peali_work *w, peali_pending *p)
         fill_slot(w, p->src[i]);
     int32_t n = p->nsrc + p->ndst;
     peali_loc *locs = peali_work_get(w, (size_t)n, sizeof *locs);
-    if (!locs)
+    if (w->failed) /* P may lack its operands too */
         return;
     memcpy(locs, p->src, (size_t)p->nsrc * sizeof *locs);
     memcpy(locs + p->nsrc, p->dst, (size_t)p->ndst * sizeof *locs);

@@ -1,7 +1,6 @@
 /*
  * Lowering: the operations of all ranks within reach are taken in one fixed order that keeps each rank's list order, fused,
- *           emitted,
- * and packed into one program a rank. Source: LOWERING.
+ * emitted, and packed into one program a rank. Source: LOWERING.
  */
 #include "lower/work.h"
 

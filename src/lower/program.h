@@ -1,7 +1,6 @@
 /*
  * Programs: what one rank executes for one slice, over addresses that are still symbolic. Plain structs of fixed layout, read by
- *           the
- * runner of CPU ranks and by the device alike.
+ * the runner of CPU ranks and by the device alike.
  *
  * Instructions run in list order. send and recv only start a message; an instruction that needs one to be over names it among its
  * waits. Flags of other ranks are named among its awaits.
@@ -31,7 +30,7 @@ typedef struct peali_instr {
     uint8_t kind;
     uint8_t lane;
     uint16_t nsrc, ndst;
-    uint16_t pad;
+    uint16_t reread;    /* 1: a later instruction of a rank within reach reads what this one stores. Speeds it up; no text has it */
     int32_t peer;       /* rank of the communicator */
     int32_t first, end; /* cuts: blocks [cuts[first], cuts[end]) */
     int32_t locs;       /* sources, then destinations, in locs */

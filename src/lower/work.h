@@ -1,7 +1,6 @@
 /*
  * The workbench of one lowering: pending values (fuse.c) become emitted instructions (emit.c), driven by the operations of all
- *                                ranks
- * within reach in one fixed order (lower.c). All of it lies in one arena that ends with the lowering.
+ * ranks within reach in one fixed order (lower.c). All of it lies in one arena that ends with the lowering.
  */
 #ifndef PEALI_WORK_H
 #define PEALI_WORK_H

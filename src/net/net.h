@@ -21,7 +21,8 @@ typedef struct peali_net_req {
     uint64_t word[6];
 } peali_net_req;
 
-enum { PEALI_NET_TAG_BITS = 22 }; /* tags are below 2^22: Open MPI's UCX PML ends at 2^23 - 1 (FACTS) */
+/* Tags are below 2^22: Open MPI's UCX PML ends at 2^23 - 1 (FACTS). The low bits are a slice, above them is a lane. */
+enum { PEALI_NET_TAG_BITS = 22, PEALI_NET_SLICE_BITS = 16 };
 
 struct peali_net {
     const char *name; /* "loop", "mpi", "ucx" */
@@ -32,6 +33,9 @@ struct peali_net {
      * memory alone, so what lies elsewhere has to be staged. It may differ between ranks.
      */
     bool device_memory;
+
+    /* Network devices that slices take in turn; the same on all ranks once they met. 0 or 1: whatever the transport does. */
+    int rails;
 
     /* What all ranks must know of this one before its first message; lengths may differ. 0 bytes on all ranks: nothing. */
     const void *card;
@@ -63,6 +67,9 @@ struct peali_net {
 
     /* PEAL_OK once every send that test called ended will reach its receiver without further calls here; else PEAL_IN_PROGRESS. */
     peal_status (*flush)(peali_net *net);
+
+    /* Says in TEXT how a message to PEER, or from it, goes: devices and hosts. NULL: nothing to be said. */
+    void (*describe)(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes);
 
     /* Frees the net. No request is under way, unless the communicator failed. */
     void (*destroy)(peali_net *net);

@@ -206,7 +206,15 @@ static peal_status fault_flush(peali_net *net)
 static peal_status fault_meet(peali_net *net, const void *cards, size_t stride)
 {
     struct fault_net *f = (struct fault_net *)net;
-    return f->inner->meet(f->inner, cards, stride);
+    peal_status status = f->inner->meet(f->inner, cards, stride);
+    net->rails = f->inner->rails;
+    return status;
+}
+
+static void fault_describe(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes)
+{
+    struct fault_net *f = (struct fault_net *)net;
+    f->inner->describe(f->inner, peer, tag, sends, text, bytes);
 }
 
 static void fault_destroy(peali_net *net)
@@ -230,6 +238,7 @@ peal_status peali_net_fault_create(peali_net *inner, const peali_fault *fault, p
                          .meet = fault_meet, .send = fault_send, .recv = fault_recv,
                          .recv_some = fault_recv_some, .test = fault_test, .cancel = fault_cancel,
                          .progress = fault_progress, .flush = fault_flush, .destroy = fault_destroy};
+    f->net.describe = inner->describe ? fault_describe : NULL;
     *net = &f->net;
     return PEAL_OK;
 }

@@ -1,52 +1,54 @@
 /*
- * Messages are UCX's tag messages with an exact match. All nets of a process share one worker, so a tag says whose message it is:
- * it names the receiving net by the number that its own process gave it (its card tells the peers), the sender's rank, and the
- * tag. Ranks need not agree on any number, and may even be threads of one process.
+ * Messages are UCX's tag messages with an exact match. All nets of a process share a worker for each network device, its rails, so
+ * a tag says whose message it is: it names the receiving net by the number that its own process gave it (its card tells the peers),
+ * the sender's rank, and the tag. Ranks need not agree on any number, and may even be threads of one process.
  *
- * A card carries an address that UCX unpacks without looking at a length, so it travels in an envelope and is checked first.
+ * A card carries an address for each rail, which UCX unpacks without looking at a length, so it travels in an envelope and is
+ * checked first. Which rail a message takes follows from the cards: sender and receiver know it without talking.
  */
 #include "net/net_ucx.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "net/envelope.h"
 #include "net/ucx_hub.h"
 
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
 static const int64_t SEND_NS = 200000000;   /* how long what UCX cannot take back may need to end: a send, */
 static const int64_t RECV_NS = 2000000000LL; /* and a receive, which goes on to read the sender's memory */
 
-enum { CARD_TYPE = 0x6c616570, CARD_VERSION = 1 };
 struct card {
-    uint32_t type, version;
+    unsigned char envelope[PEALI_ENVELOPE_HEAD]; /* of all behind it */
     uint32_t rank, id;
-    uint64_t bytes;    /* of the address behind it */
-    uint64_t checksum; /* of all of the card, this being 0 */
+    uint64_t host;
+    uint32_t near, nrails; /* as many workers are behind it, each a peali_ucx_card and an address */
 };
 
-/* A rank as this net meets it. */
+/* A worker of a rank, as this net meets it. */
 struct link {
     peali_ucx_peer *peer;
-    uint32_t id; /* of its net */
     bool unflushed;
 };
 
 struct ucx_net {
     peali_net net;
     peali_net *host;
-    peali_ucx_hub *hub;
+    const peali_ucx_library *ucp;
+    peali_ucx_hub *hubs[PEALI_UCX_RAILS];
+    int nhubs; /* at least as many as rails */
     uint32_t id;
     struct card *card;
-    struct link *links; /* by rank */
-    int *unflushed;     /* ranks that were sent to since the last flush */
+    uint32_t *ids;           /* of each rank's net */
+    peali_ucx_berth *berths; /* of each rank */
+    struct link *links;      /* by rank, and then by rail */
+    int *unflushed;          /* links that were sent to since the last flush */
     int nunflushed;
-    void *fence;        /* to the last of them; NULL: none is under way */
+    void *fence;             /* to the last of them; NULL: none is under way */
+    int driven;              /* the rail that was driven last, beside those of requests under test */
     peali_ucx_pending *pending;
     bool spoilt;        /* a send that was cancelled has not ended */
 };
@@ -55,20 +57,33 @@ struct ucx_net {
 struct __attribute__((may_alias)) request {
     peali_ucx_pending *pending; /* NULL: it ended, as STATUS says */
     uint64_t bytes;
-    uint32_t tag : 30, receives : 1, some : 1; /* some: a receive that a shorter message will do for */
+    uint32_t tag : 24, rail : 6, receives : 1, some : 1; /* some: a receive that a shorter message will do for */
     int32_t peer;
     int64_t status;
 };
 _Static_assert(sizeof(struct request) <= sizeof(peali_net_req), "a request fits");
 
-static void lock(struct ucx_net *u)
+static struct link *link_of(const struct ucx_net *u, int peer, int rail)
 {
-    pthread_mutex_lock(&u->hub->lock);
+    return &u->links[(size_t)peer * (size_t)u->net.rails + (size_t)rail];
 }
 
-static void unlock(struct ucx_net *u)
+/* The rail of a message to PEER, or from it. */
+static int rail_of(const struct ucx_net *u, int peer, uint32_t tag, bool sends)
 {
-    pthread_mutex_unlock(&u->hub->lock);
+    const peali_ucx_berth *mine = &u->berths[u->net.rank], *theirs = &u->berths[peer];
+    return peali_ucx_rail(sends ? mine : theirs, sends ? theirs : mine, tag);
+}
+
+static peali_ucx_hub *lock(struct ucx_net *u, int rail)
+{
+    pthread_mutex_lock(&u->hubs[rail]->lock);
+    return u->hubs[rail];
+}
+
+static void unlock(peali_ucx_hub *hub)
+{
+    pthread_mutex_unlock(&hub->lock);
 }
 
 static uint64_t wire_tag(uint32_t receiver_id, int sender, uint32_t tag)
@@ -76,11 +91,30 @@ static uint64_t wire_tag(uint32_t receiver_id, int sender, uint32_t tag)
     return (uint64_t)receiver_id << (RANK_BITS + PEALI_NET_TAG_BITS) | (uint64_t)sender << PEALI_NET_TAG_BITS | tag;
 }
 
+/* "lane 1, eth1 of host a to eth1 of host b"; within a host, devices are not what a message goes by. */
+static void say_way(const struct ucx_net *u, int peer, int rail, bool sends, char *text, size_t bytes)
+{
+    const peali_ucx_card *mine = &u->hubs[rail]->card, *theirs = &link_of(u, peer, rail)->peer->card;
+    const peali_ucx_card *from = sends ? mine : theirs, *to = sends ? theirs : mine;
+    if (u->berths[peer].host == u->berths[u->net.rank].host)
+        snprintf(text, bytes, "within host %s", mine->host);
+    else
+        snprintf(text, bytes, "rail %d, %s of host %s to %s of host %s", rail, from->device, from->host, to->device, to->host);
+}
+
+static void ucx_describe(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes)
+{
+    const struct ucx_net *u = (const struct ucx_net *)net;
+    say_way(u, peer, rail_of(u, peer, tag, sends), sends, text, bytes);
+}
+
 static peal_status fail(const struct ucx_net *u, const struct request *r, ucs_status_t status)
 {
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "%s of %llu bytes %s rank %d tag %u failed: ucx says %s",
-              r->receives ? "receive" : "send", (unsigned long long)r->bytes, r->receives ? "from" : "to", r->peer, r->tag,
-              u->hub->ucp->ucs_status_string(status));
+    char way[256];
+    say_way(u, r->peer, r->rail, !r->receives, way, sizeof(way));
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "%s of %llu bytes %s rank %d tag %u (%s) failed: ucx says %s",
+              r->receives ? "receive" : "send", (unsigned long long)r->bytes, r->receives ? "from" : "to", r->peer, r->tag, way,
+              u->ucp->ucs_status_string(status));
     return PEAL_ERR_NET;
 }
 
@@ -106,8 +140,9 @@ static peal_status verdict(const struct ucx_net *u, const struct request *r, ucs
     return r->receives && !r->some && got != r->bytes ? wrong_length(u, r, got, false) : PEAL_OK;
 }
 
-static void hook_in(struct ucx_net *u, peali_ucx_pending *p)
+static void hook_in(struct ucx_net *u, peali_ucx_pending *p, peali_ucx_hub *hub)
 {
+    p->hub = hub;
     p->next = u->pending;
     p->from = &u->pending;
     if (p->next)
@@ -121,7 +156,7 @@ static void let_go(struct ucx_net *u, peali_ucx_pending *p)
     *p->from = p->next;
     if (p->next)
         p->next->from = p->from;
-    u->hub->ucp->ucp_request_free(p);
+    u->ucp->ucp_request_free(p);
 }
 
 /* Notes in R what UCX made of a call: a request, an end, or an error. */
@@ -129,54 +164,58 @@ static void enter(struct ucx_net *u, struct request *r, ucs_status_ptr_t answer)
 {
     if (UCS_PTR_IS_PTR(answer)) {
         r->pending = answer;
-        hook_in(u, r->pending);
+        hook_in(u, r->pending, u->hubs[r->rail]);
     } else {
         r->status = verdict(u, r, UCS_PTR_RAW_STATUS(answer), r->bytes);
     }
 }
 
-static void note_unflushed(struct ucx_net *u, int peer)
+static void note_unflushed(struct ucx_net *u, struct link *link)
 {
-    if (!u->links[peer].unflushed)
-        u->unflushed[u->nunflushed++] = peer;
-    u->links[peer].unflushed = true;
+    if (!link->unflushed)
+        u->unflushed[u->nunflushed++] = (int)(link - u->links);
+    link->unflushed = true;
 }
 
 /* Peers that a process reaches alike share a line of the log. */
-static void log_route(struct ucx_net *u, int peer)
+static void log_route(const struct ucx_net *u, int peer, int rail)
 {
-    char text[256];
-    if (peali_log_on(PEALI_LOG_INFO, PEALI_SUB_NET) && peali_ucx_hub_new_route(u->hub, u->links[peer].peer, text, sizeof(text)))
-        peali_log(PEALI_LOG_INFO, PEALI_SUB_NET, u->net.rank, "lanes: %d -> %d and the like via ucx by %s", u->net.rank, peer,
-                  text[0] ? text : "what it does not say");
+    char text[256], way[256];
+    if (!peali_log_on(PEALI_LOG_INFO, PEALI_SUB_NET) ||
+        !peali_ucx_hub_new_route(u->hubs[rail], link_of(u, peer, rail)->peer, text, sizeof(text)))
+        return;
+    say_way(u, peer, rail, true, way, sizeof(way));
+    peali_log(PEALI_LOG_INFO, PEALI_SUB_NET, u->net.rank, "lanes: %d -> %d and the like via ucx by %s, %s", u->net.rank, peer,
+              text[0] ? text : "what it does not say", way);
 }
 
-static ucs_status_t connect_to(struct ucx_net *u, int peer)
+static ucs_status_t connect_to(const struct ucx_net *u, int peer, int rail)
 {
-    peali_ucx_peer *p = u->links[peer].peer;
+    peali_ucx_peer *p = link_of(u, peer, rail)->peer;
     if (p->ep)
         return UCS_OK;
-    ucs_status_t status = peali_ucx_hub_connect(u->hub, p);
+    ucs_status_t status = peali_ucx_hub_connect(u->hubs[rail], p);
     if (status == UCS_OK)
-        log_route(u, peer);
+        log_route(u, peer, rail);
     return status;
 }
 
 static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *data, size_t bytes, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
-    struct link *link = &u->links[peer];
+    int rail = rail_of(u, peer, tag, true);
+    struct link *link = link_of(u, peer, rail);
     struct request *r = (struct request *)req;
-    *r = (struct request){.bytes = bytes, .tag = tag, .peer = peer};
+    *r = (struct request){.bytes = bytes, .tag = tag, .rail = (unsigned)rail, .peer = peer};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = UCS_MEMORY_TYPE_HOST};
-    lock(u);
-    ucs_status_t status = connect_to(u, peer);
+    peali_ucx_hub *hub = lock(u, rail);
+    ucs_status_t status = connect_to(u, peer, rail);
     if (status == UCS_OK) {
-        uint64_t wire = wire_tag(link->id, net->rank, tag);
-        enter(u, r, u->hub->ucp->ucp_tag_send_nbx(link->peer->ep, data, bytes, wire, &param));
-        note_unflushed(u, peer);
+        uint64_t wire = wire_tag(u->ids[peer], net->rank, tag);
+        enter(u, r, u->ucp->ucp_tag_send_nbx(link->peer->ep, data, bytes, wire, &param));
+        note_unflushed(u, link);
     }
-    unlock(u);
+    unlock(hub);
     return status == UCS_OK ? PEAL_OK : fail(u, r, status);
 }
 
@@ -186,13 +225,14 @@ static peal_status receive(peali_net *net, const struct request *like, void *dat
     struct ucx_net *u = (struct ucx_net *)net;
     struct request *r = (struct request *)req;
     *r = *like;
+    r->rail = (unsigned)rail_of(u, r->peer, r->tag, false);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .memory_type = UCS_MEMORY_TYPE_HOST};
-    lock(u);
+    peali_ucx_hub *hub = lock(u, r->rail);
     ucs_status_ptr_t answer =
-        u->hub->ucp->ucp_tag_recv_nbx(u->hub->worker, data, r->bytes, wire_tag(u->id, r->peer, r->tag), ~(ucp_tag_t)0, &param);
+        u->ucp->ucp_tag_recv_nbx(hub->worker, data, r->bytes, wire_tag(u->id, r->peer, r->tag), ~(ucp_tag_t)0, &param);
     enter(u, r, answer);
-    unlock(u);
+    unlock(hub);
     return PEAL_OK;
 }
 
@@ -209,8 +249,8 @@ static peal_status ucx_recv_some(peali_net *net, int peer, uint32_t tag, void *d
 static ucs_status_t state_of(const struct ucx_net *u, const struct request *r, size_t *got)
 {
     ucp_tag_recv_info_t info = {.length = 0};
-    ucs_status_t status = r->receives ? u->hub->ucp->ucp_tag_recv_request_test(r->pending, &info)
-                                      : u->hub->ucp->ucp_request_check_status(r->pending);
+    ucs_status_t status = r->receives ? u->ucp->ucp_tag_recv_request_test(r->pending, &info)
+                                      : u->ucp->ucp_request_check_status(r->pending);
     *got = info.length;
     return status;
 }
@@ -229,25 +269,34 @@ static peal_status look(struct ucx_net *u, struct request *r)
     return verdict(u, r, status, got);
 }
 
-/* Net_mpi counts on a request under test to drive MPI, and here there is none. */
-static peal_status drive_host(struct ucx_net *u)
+static void drive(struct ucx_net *u, int rail)
 {
-    peal_status status = u->host->progress(u->host);
-    return status == PEAL_OK ? PEAL_IN_PROGRESS : status;
+    peali_ucx_hub *hub = lock(u, rail);
+    u->ucp->ucp_worker_progress(hub->worker);
+    unlock(hub);
+}
+
+/* Who waits for one rail may have to send on another one. */
+static void drive_next(struct ucx_net *u)
+{
+    u->driven = (u->driven + 1) % u->net.rails;
+    drive(u, u->driven);
 }
 
 static peal_status ucx_test(peali_net *net, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     struct request *r = (struct request *)req;
-    lock(u);
+    peali_ucx_hub *hub = lock(u, r->rail);
     peal_status status = look(u, r);
     if (status == PEAL_IN_PROGRESS) {
-        u->hub->ucp->ucp_worker_progress(u->hub->worker);
+        u->ucp->ucp_worker_progress(hub->worker);
         status = look(u, r);
     }
-    unlock(u);
-    return status == PEAL_IN_PROGRESS ? drive_host(u) : status;
+    unlock(hub);
+    if (status == PEAL_IN_PROGRESS && net->rails > 1)
+        drive_next(u);
+    return status;
 }
 
 /*
@@ -262,31 +311,30 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
     size_t got;
     if (!r->pending)
         return;
-    lock(u);
-    u->hub->ucp->ucp_request_cancel(u->hub->worker, r->pending);
+    peali_ucx_hub *hub = lock(u, r->rail);
+    u->ucp->ucp_request_cancel(hub->worker, r->pending);
     int64_t until_ns = peali_clock_ns() + (r->receives ? RECV_NS : u->spoilt ? 0 : SEND_NS);
     ucs_status_t status;
     while ((status = state_of(u, r, &got)) == UCS_INPROGRESS && peali_clock_ns() < until_ns)
-        u->hub->ucp->ucp_worker_progress(u->hub->worker);
+        u->ucp->ucp_worker_progress(hub->worker);
     u->spoilt |= status == UCS_INPROGRESS;
     let_go(u, r->pending);
     r->pending = NULL;
-    unlock(u);
+    unlock(hub);
 }
 
 static peal_status ucx_progress(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
-    lock(u);
-    u->hub->ucp->ucp_worker_progress(u->hub->worker);
-    unlock(u);
+    for (int rail = 0; rail < net->rails; rail++)
+        drive(u, rail);
     return u->host->progress(u->host);
 }
 
-/* Sends a fence to the last rank of the list, or looks after the one under way. */
-static ucs_status_t fence_last(struct ucx_net *u)
+/* Sends a fence along the last link of the list, which is one of HUB, or looks after the one under way. */
+static ucs_status_t fence_last(struct ucx_net *u, peali_ucx_hub *hub)
 {
-    const peali_ucx_library *ucp = u->hub->ucp;
+    const peali_ucx_library *ucp = u->ucp;
     ucp_ep_h ep = u->links[u->unflushed[u->nunflushed - 1]].peer->ep;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                  .flags = UCP_AM_SEND_FLAG_EAGER, .memory_type = UCS_MEMORY_TYPE_HOST};
@@ -296,7 +344,7 @@ static ucs_status_t fence_last(struct ucx_net *u)
             return UCS_PTR_RAW_STATUS(answer);
         u->fence = answer;
     }
-    ucp->ucp_worker_progress(u->hub->worker);
+    ucp->ucp_worker_progress(hub->worker);
     ucs_status_t status = ucp->ucp_request_check_status(u->fence);
     if (status != UCS_INPROGRESS) {
         ucp->ucp_request_free(u->fence);
@@ -314,28 +362,35 @@ static peal_status ucx_flush(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     ucs_status_t status = UCS_OK;
-    lock(u);
-    while (u->nunflushed > 0 && (status = fence_last(u)) == UCS_OK)
-        u->links[u->unflushed[--u->nunflushed]].unflushed = false;
-    unlock(u);
+    while (u->nunflushed > 0 && status == UCS_OK) {
+        int last = u->unflushed[u->nunflushed - 1];
+        peali_ucx_hub *hub = lock(u, last % net->rails);
+        status = fence_last(u, hub);
+        unlock(hub);
+        u->links[last].unflushed = status != UCS_OK;
+        u->nunflushed -= status == UCS_OK;
+    }
     if (status == UCS_OK || status == UCS_INPROGRESS)
         return status == UCS_OK ? PEAL_OK : PEAL_IN_PROGRESS;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, net->rank, "flush to rank %d failed: ucx says %s", u->unflushed[u->nunflushed - 1],
-              u->hub->ucp->ucs_status_string(status));
+    char way[256];
+    int peer = u->unflushed[u->nunflushed - 1] / net->rails, rail = u->unflushed[u->nunflushed - 1] % net->rails;
+    say_way(u, peer, rail, true, way, sizeof(way));
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, net->rank, "flush to rank %d (%s) failed: ucx says %s", peer, way,
+              u->ucp->ucs_status_string(status));
     return PEAL_ERR_NET;
 }
 
 /* Takes in, to throw away, what peers sent to this net and nobody received: else their sends would not end. */
-static void forget_strays(struct ucx_net *u)
+static void forget_strays(const struct ucx_net *u, peali_ucx_hub *hub)
 {
-    const peali_ucx_library *ucp = u->hub->ucp;
+    const peali_ucx_library *ucp = u->ucp;
     ucp_tag_t mine = wire_tag(u->id, 0, 0), mask = ~(ucp_tag_t)0 << (RANK_BITS + PEALI_NET_TAG_BITS);
     ucp_tag_recv_info_t info;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = UCS_MEMORY_TYPE_HOST};
     ucp_tag_message_h message;
-    ucp->ucp_worker_progress(u->hub->worker);
-    while ((message = ucp->ucp_tag_probe_nb(u->hub->worker, mine, mask, 1, &info))) {
-        ucs_status_ptr_t answer = ucp->ucp_tag_msg_recv_nbx(u->hub->worker, NULL, 0, message, &param);
+    ucp->ucp_worker_progress(hub->worker);
+    while ((message = ucp->ucp_tag_probe_nb(hub->worker, mine, mask, 1, &info))) {
+        ucs_status_ptr_t answer = ucp->ucp_tag_msg_recv_nbx(hub->worker, NULL, 0, message, &param);
         if (UCS_PTR_IS_PTR(answer))
             ucp->ucp_request_free(answer);
     }
@@ -343,7 +398,11 @@ static void forget_strays(struct ucx_net *u)
 
 static void net_free(struct ucx_net *u)
 {
+    while (u->nhubs > 0)
+        peali_ucx_hub_leave(&u->hubs[--u->nhubs], u->spoilt);
     peali_free(u->card);
+    peali_free(u->ids);
+    peali_free(u->berths);
     peali_free(u->links);
     peali_free(u->unflushed);
     peali_free(u);
@@ -354,86 +413,149 @@ static void ucx_destroy(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     peali_net *host = u->host;
-    lock(u);
-    forget_strays(u);
     u->spoilt |= u->pending || u->fence;
-    while (u->pending) {
-        u->hub->ucp->ucp_request_cancel(u->hub->worker, u->pending);
-        let_go(u, u->pending);
+    for (int rail = 0; rail < u->nhubs; rail++) {
+        peali_ucx_hub *hub = lock(u, rail);
+        forget_strays(u, hub);
+        unlock(hub);
     }
-    if (u->fence)
-        u->hub->ucp->ucp_request_free(u->fence);
-    unlock(u);
-    peali_ucx_hub_leave(&u->hub, u->spoilt);
+    while (u->pending) {
+        peali_ucx_hub *hub = u->pending->hub;
+        pthread_mutex_lock(&hub->lock);
+        u->ucp->ucp_request_cancel(hub->worker, u->pending);
+        let_go(u, u->pending);
+        unlock(hub);
+    }
+    if (u->fence) {
+        peali_ucx_hub *hub = lock(u, u->unflushed[u->nunflushed - 1] % net->rails);
+        u->ucp->ucp_request_free(u->fence);
+        unlock(hub);
+    }
     net_free(u);
     host->destroy(host);
 }
 
-static uint64_t checksum(struct card head, const void *address)
+/* Is the card of RANK, in the STRIDE bytes at CARD, what it sent? Then HEAD is its head; else it is logged. */
+static bool card_open(const struct ucx_net *u, const void *card, size_t stride, int rank, struct card *head)
 {
-    head.checksum = 0;
-    return XXH3_64bits_withSeed(address, head.bytes, XXH3_64bits(&head, sizeof(head)));
+    char why[PEALI_ENVELOPE_WHY];
+    size_t bytes;
+    const void *inside = peali_envelope_open(card, stride, PEALI_ENVELOPE_ADDRESS, &bytes, why);
+    if (inside && bytes < sizeof(*head) - PEALI_ENVELOPE_HEAD) {
+        snprintf(why, sizeof(why), "is too short");
+    } else if (inside) {
+        memcpy(head, card, sizeof(*head));
+        if (head->rank == (uint32_t)rank)
+            return true;
+        snprintf(why, sizeof(why), "is that of rank %u", head->rank);
+    }
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "the ucx address of rank %d %s", rank, why);
+    return false;
 }
 
-/* The address of RANK in the STRIDE bytes at CARD, or NULL where they are not what it sent. */
-static const void *card_open(const void *card, size_t stride, int rank, struct card *head)
+/* What all ranks are, and how many rails all of them have. A host that has fewer than another is named once. */
+static peal_status read_heads(struct ucx_net *u, const char *cards, size_t stride)
 {
-    if (stride < sizeof(*head))
-        return NULL;
-    memcpy(head, card, sizeof(*head));
-    if (head->type != CARD_TYPE || head->version != CARD_VERSION || head->rank != (uint32_t)rank)
-        return NULL;
-    const char *address = (const char *)card + sizeof(*head);
-    return head->bytes <= stride - sizeof(*head) && head->checksum == checksum(*head, address) ? address : NULL;
-}
-
-static peal_status ucx_meet(peali_net *net, const void *cards, size_t stride)
-{
-    struct ucx_net *u = (struct ucx_net *)net;
-    for (int r = 0; r < net->nranks; r++) {
+    int least = PEALI_UCX_RAILS + 1, most = 0, poorest = 0;
+    for (int r = 0; r < u->net.nranks; r++) {
         struct card head;
-        const void *address = card_open((const char *)cards + (size_t)r * stride, stride, r, &head);
-        if (!address) {
-            peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, net->rank, "the ucx address of rank %d came damaged, or of another Peal", r);
+        if (!card_open(u, cards + (size_t)r * stride, stride, r, &head))
             return PEAL_ERR_NET;
-        }
-        u->links[r] = (struct link){.peer = peali_ucx_hub_peer(u->hub, address, head.bytes), .id = head.id};
-        if (!u->links[r].peer)
+        u->ids[r] = head.id;
+        u->berths[r] = (peali_ucx_berth){.host = head.host, .near = head.near};
+        most = (int)head.nrails > most ? (int)head.nrails : most;
+        poorest = (int)head.nrails < least ? r : poorest;
+        least = (int)head.nrails < least ? (int)head.nrails : least;
+    }
+    u->net.rails = least;
+    if (least < most && u->net.rank == poorest)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "%d network devices of host %s, %d of another: all hosts use %d",
+                  least, u->hubs[0]->card.host, most, least);
+    peali_ucx_berths(u->berths, u->net.nranks, u->net.rails);
+    return PEAL_OK;
+}
+
+/* Finds the workers of rank R, which lie AT in its card. */
+static peal_status find_peers(struct ucx_net *u, int r, const char *at)
+{
+    for (int rail = 0; rail < u->net.rails; rail++) {
+        peali_ucx_card worker;
+        memcpy(&worker, at, sizeof(worker));
+        at += sizeof(worker);
+        link_of(u, r, rail)->peer = peali_ucx_hub_peer(u->hubs[rail], &worker, at);
+        at += worker.bytes;
+        if (!link_of(u, r, rail)->peer)
             return PEAL_ERR_MEMORY;
     }
     return PEAL_OK;
 }
 
-static peal_status card_make(struct ucx_net *u)
+static void log_rails(const struct ucx_net *u)
 {
-    u->net.card_bytes = sizeof(struct card) + u->hub->address_bytes;
+    char names[PEALI_UCX_RAILS * (PEALI_UCX_DEVICE + 1)] = "";
+    size_t at = 0;
+    for (int rail = 0; rail < u->net.rails; rail++)
+        at += (size_t)snprintf(names + at, sizeof(names) - at, " %s", u->hubs[rail]->card.device);
+    peali_log(PEALI_LOG_INFO, PEALI_SUB_NET, u->net.rank, "ucx rails:%s (%d here, %d on all ranks)", names, u->nhubs, u->net.rails);
+}
+
+static peal_status ucx_meet(peali_net *net, const void *cards, size_t stride)
+{
+    struct ucx_net *u = (struct ucx_net *)net;
+    peal_status status = read_heads(u, cards, stride);
+    if (status != PEAL_OK)
+        return status;
+    size_t nlinks = (size_t)net->nranks * (size_t)net->rails;
+    u->links = peali_alloc(nlinks, sizeof(*u->links));
+    u->unflushed = peali_alloc(nlinks, sizeof(*u->unflushed));
+    if (!u->links || !u->unflushed)
+        return PEAL_ERR_MEMORY;
+    for (int r = 0; r < net->nranks && status == PEAL_OK; r++)
+        status = find_peers(u, r, (const char *)cards + (size_t)r * stride + sizeof(struct card));
+    log_rails(u);
+    return status;
+}
+
+static peal_status card_make(struct ucx_net *u, const peali_ucx_rails *rails)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < u->nhubs; i++)
+        bytes += sizeof(peali_ucx_card) + u->hubs[i]->card.bytes;
+    u->net.card_bytes = sizeof(struct card) + bytes;
     u->card = peali_alloc(1, u->net.card_bytes);
     u->net.card = u->card;
     if (!u->card)
         return PEAL_ERR_MEMORY;
-    *u->card = (struct card){.type = CARD_TYPE, .version = CARD_VERSION, .rank = (uint32_t)u->net.rank, .id = u->id,
-                             .bytes = u->hub->address_bytes};
-    memcpy(u->card + 1, u->hub->address, u->hub->address_bytes);
-    u->card->checksum = checksum(*u->card, u->card + 1);
+    *u->card = (struct card){.rank = (uint32_t)u->net.rank, .id = u->id, .host = rails->host, .near = rails->near,
+                             .nrails = (uint32_t)u->nhubs};
+    char *at = (char *)(u->card + 1);
+    for (int i = 0; i < u->nhubs; i++) {
+        const peali_ucx_hub *hub = u->hubs[i];
+        memcpy(at, &hub->card, sizeof(hub->card));
+        memcpy(at + sizeof(hub->card), hub->address, hub->card.bytes);
+        at += sizeof(hub->card) + hub->card.bytes;
+    }
+    peali_envelope_seal(u->card, PEALI_ENVELOPE_ADDRESS, u->net.card_bytes - PEALI_ENVELOPE_HEAD);
     return PEAL_OK;
 }
 
-static peal_status furnish(struct ucx_net *u, size_t nranks)
+static peal_status furnish(struct ucx_net *u, const peali_ucx_rails *rails)
 {
-    u->links = peali_alloc(nranks, sizeof(*u->links));
-    u->unflushed = peali_alloc(nranks, sizeof(*u->unflushed));
-    if (!u->links || !u->unflushed)
+    u->ids = peali_alloc((size_t)u->net.nranks, sizeof(*u->ids));
+    u->berths = peali_alloc((size_t)u->net.nranks, sizeof(*u->berths));
+    if (!u->ids || !u->berths)
         return PEAL_ERR_MEMORY;
-    peal_status status = peali_ucx_hub_join(u->net.rank, &u->hub, &u->id);
-    if (status != PEAL_OK)
-        return status;
-    status = card_make(u);
-    if (status != PEAL_OK)
-        peali_ucx_hub_leave(&u->hub, false);
-    return status;
+    for (; u->nhubs < rails->n; u->nhubs++) {
+        peal_status status = peali_ucx_hub_join(u->net.rank, rails->device[u->nhubs], u->nhubs == 0, &u->hubs[u->nhubs]);
+        if (status != PEAL_OK)
+            return status;
+    }
+    u->id = peali_ucx_hub_id();
+    u->ucp = u->hubs[0]->ucp;
+    return card_make(u, rails);
 }
 
-peal_status peali_net_ucx_create(peali_net *host, peali_net **net)
+peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, peali_net **net)
 {
     if (host->nranks > 1 << RANK_BITS) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, host->rank, "ucx: %d ranks are more than the %d that its tags can tell apart",
@@ -446,8 +568,8 @@ peal_status peali_net_ucx_create(peali_net *host, peali_net **net)
     u->host = host;
     u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
                          .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .cancel = ucx_cancel,
-                         .progress = ucx_progress, .flush = ucx_flush, .destroy = ucx_destroy};
-    peal_status status = furnish(u, (size_t)host->nranks);
+                         .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .destroy = ucx_destroy};
+    peal_status status = furnish(u, rails);
     if (status != PEAL_OK) {
         net_free(u);
         return status;

@@ -1,19 +1,26 @@
 /*
- * Messages over UCX, from libucp.so.0 as this process finds or already has it: one UCX worker a process, shared by all its nets.
- * A build without UCX has the same function, which says so.
+ * Messages over UCX, from libucp.so.0 as this process finds or already has it: one UCX worker a process and network device, shared
+ * by all its nets. A build without UCX has the same functions, which say so.
  */
 #ifndef PEALI_NET_UCX_H
 #define PEALI_NET_UCX_H
 
 #include "net/net.h"
+#include "net/ucx_rails.h"
+
+/*
+ * The devices that UCX would use here by itself, memory among them, sorted by name; the first call in a process takes 10 ms. NULL:
+ * WHY (a constant text) there is no UCX 1.13 or newer, or none that works. Threads: any.
+ */
+const peali_ucx_list *peali_net_ucx_devices(const char **why);
 
 /*
  * A net with the ranks of HOST, the transport that the communicator was started over. It owns HOST from here on and drives it along
  * in `progress`, as the host library's own messages must move; on failure HOST stays the caller's. All ranks exchange their cards
- * before the first message.
+ * before the first message; then RAILS, which may differ, are as many as the least of any rank.
  *
  * Returns: PEAL_OK; PEAL_ERR_CONFIG no UCX 1.13 or newer here, or it finds no network; PEAL_ERR_MEMORY. Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_net_ucx_create(peali_net *host, peali_net **net);
+PEAL_MUST_CHECK peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, peali_net **net);
 
 #endif

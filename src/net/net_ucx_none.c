@@ -2,10 +2,16 @@
 #include "base/log.h"
 #include "net/net_ucx.h"
 
-peal_status peali_net_ucx_create(peali_net *host, peali_net **net)
+static const char none[] = "this build has no UCX: build with UCX 1.13 or newer (meson -Ducx=enabled)";
+
+const peali_ucx_list *peali_net_ucx_devices(const char **why)
 {
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, host->rank,
-              "PEAL_NET ucx: this build has no UCX; take PEAL_NET=%s, or build with UCX 1.13 or newer (meson -Ducx=enabled)",
-              host->name);
+    *why = none;
+    return NULL;
+}
+
+peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, peali_net **net)
+{
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, host->rank, "no transport over UCX: %s", none);
     return PEAL_ERR_CONFIG;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -14,9 +15,9 @@
 #include "base/arena.h"
 #include "base/log.h"
 
-/* The hub that new nets join. */
+/* The hubs that new nets join, one for each device. */
 static peali_ucx_hub *current;
-static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER; /* of `current`, and of nets and next_id in every hub */
+static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER; /* of `current`, and of nets, next and joined in every hub */
 
 static ucs_status_t hear_fence(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
                                const ucp_am_recv_param_t *param)
@@ -24,20 +25,38 @@ static ucs_status_t hear_fence(void *arg, const void *header, size_t header_byte
     return UCS_OK;
 }
 
-static ucs_status_t open_worker(peali_ucx_hub *h)
+/* What the user set for UCX, narrowed to the hub's device. */
+static ucs_status_t open_context(peali_ucx_hub *h)
 {
     ucp_params_t context = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE,
                             .features = UCP_FEATURE_TAG | UCP_FEATURE_AM, .request_size = sizeof(peali_ucx_pending)};
+    ucp_config_t *config = NULL;
+    ucs_status_t status = h->ucp->ucp_config_read(NULL, NULL, &config);
+    if (status == UCS_OK && h->card.device[0])
+        status = h->ucp->ucp_config_modify(config, "NET_DEVICES", h->card.device);
+    if (status == UCS_OK && !h->memory)
+        status = h->ucp->ucp_config_modify(config, "SHM_DEVICES", "");
+    if (status == UCS_OK)
+        status = h->ucp->ucp_init_version(PEALI_UCX_MAJOR, PEALI_UCX_MINOR, &context, config, &h->context);
+    if (config)
+        h->ucp->ucp_config_release(config);
+    return status;
+}
+
+static ucs_status_t open_worker(peali_ucx_hub *h)
+{
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_am_handler_param_t fence = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
                                     .id = PEALI_UCX_FENCE, .cb = hear_fence};
-    ucs_status_t status = h->ucp->ucp_init_version(PEALI_UCX_MAJOR, PEALI_UCX_MINOR, &context, NULL, &h->context);
+    size_t bytes = 0;
+    ucs_status_t status = open_context(h);
     if (status == UCS_OK)
         status = h->ucp->ucp_worker_create(h->context, &worker, &h->worker);
     if (status == UCS_OK)
         status = h->ucp->ucp_worker_set_am_recv_handler(h->worker, &fence);
     if (status == UCS_OK)
-        status = h->ucp->ucp_worker_get_address(h->worker, &h->address, &h->address_bytes);
+        status = h->ucp->ucp_worker_get_address(h->worker, &h->address, &bytes);
+    h->card.bytes = bytes;
     return status;
 }
 
@@ -60,7 +79,7 @@ static void hub_free(peali_ucx_hub *h)
     peali_free(h);
 }
 
-static peal_status hub_make(int rank, peali_ucx_hub **out)
+static peal_status hub_make(int rank, const char *device, bool memory, peali_ucx_hub **out)
 {
     const char *why;
     const peali_ucx_library *ucp = peali_ucx_library_get(&why);
@@ -70,14 +89,17 @@ static peal_status hub_make(int rank, peali_ucx_hub **out)
         return ucp ? PEAL_ERR_MEMORY : PEAL_ERR_CONFIG;
     }
     h->ucp = ucp;
+    h->memory = memory;
     pthread_mutex_init(&h->lock, NULL);
+    gethostname(h->card.host, sizeof(h->card.host) - 1);
+    snprintf(h->card.device, sizeof(h->card.device), "%s", device);
     ucs_status_t status = open_worker(h);
     if (status == UCS_OK) {
         *out = h;
         return PEAL_OK;
     }
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s; `ucx_info -d` lists what UCX_TLS may name",
-              ucp->ucs_status_string(status));
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX%s%s: %s; `ucx_info -d` lists what UCX_TLS may name",
+              device[0] ? " by " : "", device, ucp->ucs_status_string(status));
     hub_free(h);
     return status == UCS_ERR_NO_MEMORY ? PEAL_ERR_MEMORY : PEAL_ERR_CONFIG;
 }
@@ -85,59 +107,90 @@ static peal_status hub_make(int rank, peali_ucx_hub **out)
 /* At the end of the process, before libucp's own end: it was loaded, and asked to be told, earlier. */
 static void at_end(void)
 {
-    if (current && current->nets == 0)
-        hub_free(current);
-    current = NULL;
+    while (current) {
+        peali_ucx_hub *h = current;
+        current = h->next;
+        h->joined = false;
+        if (h->nets == 0)
+            hub_free(h);
+    }
 }
 
-peal_status peali_ucx_hub_join(int rank, peali_ucx_hub **hub, uint32_t *id)
+uint32_t peali_ucx_hub_id(void)
+{
+    static uint32_t next; /* under current_lock */
+    pthread_mutex_lock(&current_lock);
+    uint32_t id = next++ & ((1u << PEALI_UCX_ID_BITS) - 1);
+    pthread_mutex_unlock(&current_lock);
+    return id;
+}
+
+peal_status peali_ucx_hub_join(int rank, const char *device, bool memory, peali_ucx_hub **hub)
 {
     static bool told; /* under current_lock */
+    peal_status status = PEAL_OK;
     pthread_mutex_lock(&current_lock);
-    peal_status status = current ? PEAL_OK : hub_make(rank, &current);
+    peali_ucx_hub *h = current;
+    while (h && (h->memory != memory || strcmp(h->card.device, device) != 0))
+        h = h->next;
+    if (!h && (status = hub_make(rank, device, memory, &h)) == PEAL_OK) {
+        h->joined = true;
+        h->next = current;
+        current = h;
+    }
     if (status == PEAL_OK) {
-        *hub = current;
-        current->nets++;
-        *id = current->next_id++ & ((1u << PEALI_UCX_ID_BITS) - 1);
+        h->nets++;
+        *hub = h;
         told = told || atexit(at_end) == 0;
     }
     pthread_mutex_unlock(&current_lock);
     return status;
 }
 
+/* Under current_lock. */
+static void retire(peali_ucx_hub *hub)
+{
+    peali_ucx_hub **at = &current;
+    while (*at && *at != hub)
+        at = &(*at)->next;
+    if (*at)
+        *at = hub->next;
+    hub->joined = false;
+}
+
 void peali_ucx_hub_leave(peali_ucx_hub **hub, bool spoilt)
 {
     pthread_mutex_lock(&current_lock);
     (*hub)->nets--;
-    if (current == *hub && spoilt)
-        current = NULL;
-    bool useless = current != *hub && (*hub)->nets == 0;
+    if (spoilt)
+        retire(*hub);
+    bool useless = !(*hub)->joined && (*hub)->nets == 0;
     pthread_mutex_unlock(&current_lock);
     if (useless)
         hub_free(*hub);
     *hub = NULL;
 }
 
-static peali_ucx_peer *peer_make(const void *address, size_t bytes, uint64_t hash)
+static peali_ucx_peer *peer_make(const peali_ucx_card *card, const void *address, uint64_t hash)
 {
-    peali_ucx_peer *p = peali_alloc(1, sizeof(*p) + bytes);
+    peali_ucx_peer *p = peali_alloc(1, sizeof(*p) + card->bytes);
     if (!p)
         return NULL;
     p->hash = hash;
-    p->bytes = bytes;
-    memcpy(p->address, address, bytes);
+    p->card = *card;
+    memcpy(p->address, address, card->bytes);
     return p;
 }
 
-peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const void *address, size_t bytes)
+peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const peali_ucx_card *card, const void *address)
 {
-    uint64_t hash = XXH3_64bits(address, bytes);
+    uint64_t hash = XXH3_64bits(address, card->bytes);
     peali_ucx_peer **bucket = &hub->peers[hash % PEALI_UCX_BUCKETS];
     pthread_mutex_lock(&hub->lock);
     peali_ucx_peer *p = *bucket;
-    while (p && (p->hash != hash || p->bytes != bytes || memcmp(p->address, address, bytes) != 0))
+    while (p && (p->hash != hash || p->card.bytes != card->bytes || memcmp(p->address, address, card->bytes) != 0))
         p = p->next;
-    if (!p && (p = peer_make(address, bytes, hash))) {
+    if (!p && (p = peer_make(card, address, hash))) {
         p->next = *bucket;
         *bucket = p;
     }

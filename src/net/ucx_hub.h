@@ -1,10 +1,10 @@
 /*
- * The UCX worker of this process, its peers and their endpoints; all nets over UCX share it.
+ * The UCX worker of this process for one network device, its peers and their endpoints; all nets over UCX share it.
  *
- * Measured with UCX 1.13.1: a worker takes 4.1 MiB of shared memory, 8 descriptors and 5 ms, and a connection over tcp 0.1 MiB, 2
- * descriptors and up to 70 ms; a communicator has to do with less. So there is one of each for a process and a pair of processes,
- * whatever the number of communicators, and one lock around the worker: communicators that different threads use meet there for the
- * length of a call into UCX. More workers would pay where a lane had a network device of its own.
+ * Measured with UCX 1.13.1: a worker takes 4 descriptors and 5 ms, with shared memory 4 more and 4.1 MiB, and a connection over tcp
+ * 0.1 MiB, 2 descriptors and up to 70 ms; a communicator has to do with less. So for a device there is one of each for a process
+ * and a pair of processes, whatever the number of communicators, and one lock around the worker: communicators that different
+ * threads use meet there for the length of a call into UCX.
  */
 #ifndef PEALI_UCX_HUB_H
 #define PEALI_UCX_HUB_H
@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "net/ucx_library.h"
+#include "net/ucx_rails.h"
 
 enum {
     PEALI_UCX_BUCKETS = 1024,
@@ -23,24 +24,31 @@ enum {
     PEALI_UCX_FENCE = 0, /* id of active messages that say nothing */
 };
 
-/* A worker somewhere, of this process or another, by its address. */
+/* A worker somewhere, of this process or another: what it tells of itself. */
+typedef struct peali_ucx_card {
+    char host[PEALI_UCX_DEVICE], device[PEALI_UCX_DEVICE]; /* for people */
+    uint64_t bytes;                                        /* of its address, which lies behind */
+} peali_ucx_card;
+
 typedef struct peali_ucx_peer {
     struct peali_ucx_peer *next;
     ucp_ep_h ep; /* made for the first message; NULL before */
     uint64_t hash;
-    size_t bytes;
+    peali_ucx_card card;
     unsigned char address[];
 } peali_ucx_peer;
 
 typedef struct peali_ucx_hub {
+    struct peali_ucx_hub *next; /* of those that nets join */
+    bool joined;                /* it is one of them */
+    bool memory;                /* it has shared memory, too, to the processes of its host */
     const peali_ucx_library *ucp;
     pthread_mutex_t lock; /* of the worker, all that belongs to it, and peers: UCX is told that one thread at a time comes */
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address; /* of the worker */
-    size_t address_bytes;
-    int nets;         /* that share it */
-    uint32_t next_id; /* of a net */
+    peali_ucx_card card;
+    int nets; /* that share it */
     peali_ucx_peer *peers[PEALI_UCX_BUCKETS];
     uint64_t route[PEALI_UCX_ROUTES]; /* hashes of those that were new */
     int nroutes;
@@ -49,13 +57,17 @@ typedef struct peali_ucx_hub {
 /* What UCX keeps beside each request: the chain of those under way in one net. */
 typedef struct peali_ucx_pending {
     struct peali_ucx_pending *next, **from;
+    peali_ucx_hub *hub;
 } peali_ucx_pending;
 
+/* A number that no other net of this process has. Threads: any. */
+uint32_t peali_ucx_hub_id(void);
+
 /*
- * This process's hub, made where there is none, and an ID that no other net of it has. PEAL_OK; PEAL_ERR_CONFIG no UCX, or none
- * that works; PEAL_ERR_MEMORY. RANK is for the log. Threads: any.
+ * This process's hub for DEVICE ("": whatever UCX takes), with shared MEMORY or without, made where there is none. PEAL_OK;
+ * PEAL_ERR_CONFIG no UCX, or none that works; PEAL_ERR_MEMORY. RANK is for the log. Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, peali_ucx_hub **hub, uint32_t *id);
+PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, const char *device, bool memory, peali_ucx_hub **hub);
 
 /*
  * The hub stays for nets to come, to the end of the process: a peer may still be on its way out of the last call, with a connection
@@ -63,8 +75,8 @@ PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, peali_ucx_hub **hub, ui
  */
 void peali_ucx_hub_leave(peali_ucx_hub **hub, bool spoilt);
 
-/* The peer with that address, found or made; it lives as long as HUB. NULL: no memory. Threads: any. */
-peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const void *address, size_t bytes);
+/* The peer of that CARD, found or made; it lives as long as HUB. NULL: no memory. Threads: any. */
+peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const peali_ucx_card *card, const void *address);
 
 /* Gives PEER, which has none, an endpoint. HUB's lock is held. */
 ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer);

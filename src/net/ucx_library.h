@@ -11,7 +11,11 @@
 
 #define PEALI_UCX_FUNCTIONS(F)                                                                                                    \
     F(ucp_get_version)                                                                                                            \
+    F(ucp_config_read)                                                                                                            \
+    F(ucp_config_modify)                                                                                                          \
+    F(ucp_config_release)                                                                                                         \
     F(ucp_init_version)                                                                                                           \
+    F(ucp_context_print_info)                                                                                                     \
     F(ucp_cleanup)                                                                                                                \
     F(ucp_worker_create)                                                                                                          \
     F(ucp_worker_destroy)                                                                                                         \

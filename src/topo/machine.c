@@ -14,6 +14,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/config.h"
+
 #ifdef PEALI_HAVE_HWLOC
 #include <pthread.h>
 
@@ -21,29 +23,32 @@
 #endif
 
 /*
- * The kernel's boot identifier (the host's name where it is hidden), which is one for all containers, and the network namespace:
- * the sockets by which the ranks of a host find each other end there.
+ * A machine is known by the kernel's boot identifier (the host's name where it is hidden), which is one for all containers. A host
+ * ends where the network namespace does, by whose sockets its ranks find each other; or as PEAL_HOST_ID has it.
  */
-static void identify(uint64_t host[2])
+static void identify(peali_place *place)
 {
     char text[256] = "";
+    const char *given = peali_config_get()->host_id;
     struct stat net;
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
     if (!f || !fgets(text, sizeof text - 32, f))
         gethostname(text, sizeof text - 33);
     if (f)
         fclose(f);
+    place->machine = XXH3_64bits(text, strlen(text));
     if (stat("/proc/self/ns/net", &net) == 0)
         snprintf(text + strlen(text), 32, " %llu", (unsigned long long)net.st_ino);
-    XXH128_hash_t h = XXH3_128bits(text, strlen(text));
-    host[0] = h.low64;
-    host[1] = h.high64;
+    const char *name = given ? given : text;
+    XXH128_hash_t h = XXH3_128bits(name, strlen(name));
+    place->host[0] = h.low64;
+    place->host[1] = h.high64;
 }
 
 void peali_machine_place(peali_place *place)
 {
     memset(place, 0, sizeof *place);
-    identify(place->host);
+    identify(place);
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0)
@@ -65,7 +70,7 @@ int peali_machine_crowded(const peali_place *places, size_t stride, int n, int m
     peali_place all = {0};
     for (int r = 0; r < n; r++) {
         const peali_place *other = place_of(places, stride, r);
-        if (memcmp(other->host, mine->host, sizeof mine->host) != 0)
+        if (other->machine != mine->machine)
             continue;
         ranks++;
         for (int i = 0; i < PEALI_MACHINE_CORES / 64; i++)
@@ -139,6 +144,15 @@ void peali_machine_seat(const peali_place *place, peali_seat *seat)
     hwloc_bitmap_free(cores);
 }
 
+size_t peali_machine_cache(void)
+{
+    size_t bytes = 0;
+    hwloc_obj_t l3 = NULL;
+    while (topology() && (l3 = hwloc_get_next_obj_by_type(topology(), HWLOC_OBJ_L3CACHE, l3)))
+        bytes += l3->attr->cache.size;
+    return bytes ? bytes : SIZE_MAX;
+}
+
 static void shape(char *buf, size_t bytes)
 {
     hwloc_obj_t l3 = topology() ? hwloc_get_obj_by_type(topology(), HWLOC_OBJ_L3CACHE, 0) : NULL;
@@ -155,6 +169,11 @@ int peali_machine_objects(int level)
 void peali_machine_seat(const peali_place *place, peali_seat *seat)
 {
     memset(seat, -1, sizeof *seat);
+}
+
+size_t peali_machine_cache(void)
+{
+    return SIZE_MAX;
 }
 
 static void shape(char *buf, size_t bytes)

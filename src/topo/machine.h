@@ -13,14 +13,15 @@ enum { PEALI_MACHINE_CORES = 1024 }; /* more cores than that are not told apart 
 
 /* What a rank tells the others about where it runs; plain data, exchanged as bytes. */
 typedef struct peali_place {
-    uint64_t host[2];                           /* equal on one host, different elsewhere */
+    uint64_t host[2];                           /* equal where ranks can share memory and find each other, different elsewhere */
+    uint64_t machine;                           /* equal on one machine, however it is divided into hosts */
     uint64_t cores[PEALI_MACHINE_CORES / 64];   /* cores that this process may run on */
 } peali_place;
 
 /* Where the calling process runs. Threads: any. */
 void peali_machine_place(peali_place *place);
 
-/* True where more of N ranks run on the host of rank ME than it has cores for them. Places lie STRIDE bytes apart. */
+/* True where more of N ranks run on the machine of rank ME than it has cores for them. Places lie STRIDE bytes apart. */
 int peali_machine_crowded(const peali_place *places, size_t stride, int n, int me);
 
 /*
@@ -31,6 +32,9 @@ void peali_machine_seat(const peali_place *place, peali_seat *seat);
 
 /* How many objects of LEVEL this host has; 0: unknown. Threads: any. */
 int peali_machine_objects(int level);
+
+/* Bytes of all last-level caches of this host, SIZE_MAX where that is not known. Its first call costs as peali_machine_seat's. */
+size_t peali_machine_cache(void);
 
 /* One line for people: processor, cores, packages, NUMA nodes, last-level cache, memory. Returns BUF. */
 const char *peali_machine_describe(char *buf, size_t bytes);

@@ -1,10 +1,10 @@
 /*
  * Communicators that come and go, duplicated with the user's attributes; some left for MPI_Finalize, during which an attribute of
- * the user's own still calls a collective.
+ * the user's own still calls a collective. Argument: how many come and go; 500.
  */
 #include "pmpi.h"
 
-enum { ROUNDS = 500, ALIVE = 24 }; /* all may have a shadow, on MPICH too */
+enum { ALIVE = 24 }; /* all may have a shadow, on MPICH too */
 
 static int copies, deletions;
 static long calls, alone;
@@ -38,9 +38,9 @@ static void call(MPI_Comm comm)
     alone += n == 1;
 }
 
-static void come_and_go(void)
+static void come_and_go(int rounds)
 {
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         MPI_Comm comm;
         MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? rank : -rank, &comm);
         call(comm);
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     users_attributes();
     split_in_two();
     many_alive();
-    come_and_go();
+    come_and_go(argc > 1 ? atoi(argv[1]) : 500);
     expect("passed on one rank", alone);
     expect("taken", calls);
     MPI_Finalize();

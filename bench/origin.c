@@ -23,10 +23,10 @@ static void cpu_model(char *to, size_t size)
         fclose(from);
 }
 
-peali_host peali_host_find(void)
+peali_origin peali_origin_find(void)
 {
     struct utsname name;
-    peali_host host = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    peali_origin host = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     host.memory_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     cpu_model(host.cpu, sizeof host.cpu);
     if (uname(&name) == 0) {
@@ -37,12 +37,12 @@ peali_host peali_host_find(void)
     return host;
 }
 
-const char *peali_host_commit(void)
+const char *peali_origin_commit(void)
 {
     return PEALI_COMMIT;
 }
 
-const char *peali_host_compiler(void)
+const char *peali_origin_compiler(void)
 {
 #if defined(__clang__)
     return __VERSION__;

@@ -1,0 +1,98 @@
+/* The cards of net_ucx, which hold addresses that UCX would believe: damaged ones are refused with the rank that they came from. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "net/envelope.h"
+#include "net/net_ucx.h"
+
+static char log_path[64];
+
+static void destroy(peali_net *net)
+{
+}
+
+/* Two ranks of this process, and the transport that they were started over: no message goes by it here. */
+static peali_net hosts[2] = {{.name = "none", .rank = 0, .nranks = 2, .destroy = destroy},
+                             {.name = "none", .rank = 1, .nranks = 2, .destroy = destroy}};
+static peali_net *nets[2];
+static char *cards;
+static size_t stride;
+
+static int open_nets(void **state)
+{
+    (void)state;
+    const peali_ucx_rails rails = {.n = 1, .near = 1, .host = 1};
+    for (int r = 0; r < 2; r++)
+        if (peali_net_ucx_create(&hosts[r], &rails, &nets[r]) != PEAL_OK)
+            return 1;
+    stride = nets[nets[0]->card_bytes < nets[1]->card_bytes]->card_bytes + 8;
+    cards = calloc(2, stride);
+    for (int r = 0; r < 2; r++)
+        memcpy(cards + (size_t)r * stride, nets[r]->card, nets[r]->card_bytes);
+    return 0;
+}
+
+static int close_nets(void **state)
+{
+    (void)state;
+    for (int r = 0; r < 2; r++)
+        nets[r]->destroy(nets[r]);
+    free(cards);
+    return 0;
+}
+
+/* Rank 0 refuses the cards, and says WORDS of that of rank 1. */
+static void refuses(const char *words)
+{
+    char said[1024] = "", expected[256];
+    if (truncate(log_path, 0) != 0)
+        assert_int_equal(errno, ENOENT); /* nothing was said yet */
+    assert_int_equal(nets[0]->meet(nets[0], cards, stride), PEAL_ERR_NET);
+    FILE *log = fopen(log_path, "r");
+    assert_non_null(log);
+    said[fread(said, 1, sizeof said - 1, log)] = '\0';
+    fclose(log);
+    snprintf(expected, sizeof expected, "[peal] warn rank 0: the ucx address of rank 1 %s\n", words);
+    assert_string_equal(said, expected);
+}
+
+static void damaged(void **state)
+{
+    (void)state;
+    char *card = cards + stride, *kept = malloc(stride);
+    memcpy(kept, card, stride);
+
+    card[nets[1]->card_bytes - 1] ^= 1;
+    refuses("was damaged on its way: its checksum is wrong");
+    memset(card, 0, stride);
+    refuses("is in no envelope");
+    memcpy(card, cards, stride);
+    refuses("is that of rank 0");
+    memcpy(card, kept, stride);
+    peali_envelope_seal(card, PEALI_ENVELOPE_KEY, 8);
+    refuses("is a key, not an address");
+    peali_envelope_seal(card, PEALI_ENVELOPE_ADDRESS, 7);
+    refuses("is too short");
+
+    memcpy(card, kept, stride);
+    assert_int_equal(nets[0]->meet(nets[0], cards, stride), PEAL_OK);
+    free(kept);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(damaged, open_nets, close_nets)};
+    snprintf(log_path, sizeof log_path, "test_ucx_cards.%ld.log", (long)getpid());
+    setenv("PEAL_LOG_FILE", log_path, 1);
+    int failed = cmocka_run_group_tests_name("ucx cards", tests, NULL, NULL);
+    unlink(log_path);
+    return failed;
+}
