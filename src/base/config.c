@@ -21,7 +21,7 @@ static peali_config config;
 static char log_file[1024], algo[64], nodes[256], tuning[1024], net_devices[1024], host_id[256];
 static pthread_once_t parsed = PTHREAD_ONCE_INIT, checked = PTHREAD_ONCE_INIT;
 static peal_status verdict;
-static bool wrong[16]; /* beside table */
+static bool wrong[24]; /* beside table */
 
 /* The index of the LEN bytes at TEXT in the list NAMES, or -1. */
 static int find(const char *text, size_t len, const char *const *names)
