@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "net/net_ucx.h"
 
 enum {
     SPINS_ALONE = 2000,   /* passes without progress before a core is given away: about 50 us, beyond most waits */
@@ -201,6 +202,7 @@ static peal_status drive(peali_runner *r, int64_t now_ns)
     if (now_ns - r->driven_ns < (alone ? DRIVE_ALONE_NS : DRIVE_NS))
         return PEAL_OK;
     r->driven_ns = now_ns;
+    peali_net_ucx_drive();
     return r->net->progress(r->net);
 }
 

@@ -23,4 +23,10 @@ const peali_ucx_list *peali_net_ucx_devices(const char **why);
  */
 PEAL_MUST_CHECK peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, peali_net **net);
 
+/*
+ * Lets the messages of all this process' nets over UCX move: for who waits in another communicator, while a peer cannot leave its
+ * last call over UCX before this process has taken in what it sent. Threads: any.
+ */
+void peali_net_ucx_drive(void);
+
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "net/net_ucx.h"
 
 /* The hubs that new nets join, one for each device. */
 static peali_ucx_hub *current;
@@ -250,4 +251,16 @@ bool peali_ucx_hub_new_route(peali_ucx_hub *hub, const peali_ucx_peer *peer, cha
     if (is_new)
         hub->route[hub->nroutes++] = hash;
     return is_new;
+}
+
+void peali_net_ucx_drive(void)
+{
+    if (pthread_mutex_trylock(&current_lock) != 0)
+        return; /* somebody makes a hub, or ends one, and that takes a while */
+    for (peali_ucx_hub *h = current; h; h = h->next)
+        if (pthread_mutex_trylock(&h->lock) == 0) { /* else somebody drives it */
+            h->ucp->ucp_worker_progress(h->worker);
+            pthread_mutex_unlock(&h->lock);
+        }
+    pthread_mutex_unlock(&current_lock);
 }
