@@ -171,15 +171,15 @@ static peal_status out_of_reach(peal_comm *comm, const peali_call *c)
     return PEAL_ERR_UNSUPPORTED;
 }
 
-/* All ranks come here for the same call, whatever they lack (STATUS: so far), and return the same. */
-static peal_status open(peal_comm *comm, const peali_call *c, peal_status status)
+/* All ranks come here for the same call, whatever they lack, and return the same. */
+static peal_status open(peal_comm *comm, const peali_call *c)
 {
     if (comm->nranks > PEALI_CUDA_RANKS || comm->reach.nranks < comm->nranks)
         return out_of_reach(comm, c);
     card mine = {0}, all[PEALI_CUDA_RANKS];
     peali_device *d = fresh(comm);
-    mine.status = status == PEAL_OK ? begin(comm, d, &mine) : status;
-    status = exchange(comm, c, &mine, all, sizeof mine);
+    mine.status = begin(comm, d, &mine);
+    peal_status status = exchange(comm, c, &mine, all, sizeof mine);
     if (status == PEAL_OK)
         status = worst(comm, all);
     if (status == PEAL_OK)
@@ -187,7 +187,7 @@ static peal_status open(peal_comm *comm, const peali_call *c, peal_status status
     if (status == PEAL_OK)
         status = agree(d, c, prove(d));
     if (status == PEAL_OK)
-        peali_store_release(&comm->device, d); /* pairs with peali_device_failure */
+        peali_store_release(&comm->device, d); /* pairs with peali_device_ask */
     else if (d)
         drop(d, FAILED_PATIENCE_NS);
     return status;
@@ -256,8 +256,8 @@ peal_status peali_device_call(peal_comm *comm, const peali_call *c)
     peal_status status = look_at_stream(comm, c, &captured);
     if (status == PEAL_OK)
         status = peali_device_check(comm, c);
-    if ((status == PEAL_OK || status == PEAL_ERR_UNSUPPORTED) && !comm->device) {
-        status = open(comm, c, status);
+    if (status == PEAL_OK && !comm->device) {
+        status = open(comm, c);
         if (status == PEAL_OK)
             status = peali_device_check(comm, c); /* now that the device is known */
     }

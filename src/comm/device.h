@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "base/atomics.h"
 #include "comm/comm_private.h"
 #include "comm/device_plans.h"
 #include "comm/ledger.h"
@@ -34,11 +35,18 @@ typedef struct peali_device {
     peali_device_past past[PEALI_DEVICE_PAST]; /* by their numbers */
     pthread_mutex_t lock; /* of who looks at what went wrong: one says it */
     int64_t complained_ns; /* when this rank last named one that had not come */
-    int failure;          /* a peal_status, sticky; release in fail, acquire in peali_device_failure */
+    int failure;          /* a peal_status, sticky; release in fail, acquire in peali_device_ask */
 } peali_device;
 
-/* Is C on device memory, by its stream or by what its buffers are? Threads: one per COMM. */
-bool peali_device_wants(peal_comm *comm, const peali_call *c);
+/* Is C, without a stream, on device memory by what its buffers are? */
+bool peali_device_finds(peal_comm *comm, const peali_call *c);
+
+/* Is C on device memory? Without CUDA, and on the buffers of the last call, that is a few compares. Threads: one per COMM. */
+static inline bool peali_device_wants(peal_comm *comm, const peali_call *c)
+{
+    bool same = c->in == comm->buffers[0] && c->out == comm->buffers[1];
+    return c->stream || (!(same && !comm->cuda) && peali_device_finds(comm, c));
+}
 
 /*
  * Enqueues C, whose other arguments are right, on its stream.
@@ -50,7 +58,11 @@ bool peali_device_wants(peal_comm *comm, const peali_call *c);
 PEAL_MUST_CHECK peal_status peali_device_call(peal_comm *comm, const peali_call *c);
 
 /* With what a call on COMM's devices failed, as far as is known now; else PEAL_OK. Waits for nothing. Threads: any. */
-peal_status peali_device_failure(const peal_comm *comm);
+peal_status peali_device_ask(const peal_comm *comm);
+static inline peal_status peali_device_failure(const peal_comm *comm)
+{
+    return peali_load_relaxed(&comm->device) ? peali_device_ask(comm) : PEAL_OK;
+}
 
 /* Makes the calls that are under way, and all later ones, fail with PEAL_ERR_ABORTED. Threads: any. */
 void peali_device_abort(peal_comm *comm);

@@ -35,10 +35,8 @@ bool peali_comm_any_device(peal_comm *comm, const void *a, const void *b)
 }
 
 /* What nobody can read was device memory, as a rule: it is refused there. */
-bool peali_device_wants(peal_comm *comm, const peali_call *c)
+bool peali_device_finds(peal_comm *comm, const peali_call *c)
 {
-    if (c->stream)
-        return true;
     if (c->kind == PEAL_BARRIER || comm->staged)
         return false;
     bool others = look_again(comm, c->in, c->out);

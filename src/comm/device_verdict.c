@@ -13,7 +13,7 @@ static const int64_t PATIENT_NS = 60 * INT64_C(1000000000);
 /* From here on calls fail with STATUS, and kernels that wait leave. The lock is held. */
 static void fail(peali_device *d, peal_status status)
 {
-    peali_store_release(&d->failure, (int)status); /* pairs with peali_device_failure */
+    peali_store_release(&d->failure, (int)status); /* pairs with peali_device_ask */
     peali_team_abort(d->team);
 }
 
@@ -146,7 +146,7 @@ void peali_device_look(peali_device *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-peal_status peali_device_failure(const peal_comm *comm)
+peal_status peali_device_ask(const peal_comm *comm)
 {
     peali_device *d = peali_load_acquire(&comm->device);
     if (!d)

@@ -8,17 +8,7 @@
 
 #include "base/atomics.h"
 
-static_assert(sizeof(peali_signature) == PEALI_REACH_CALL * sizeof(uint64_t), "a signature is shown word by word");
-static_assert(sizeof(peali_quarrel) == PEALI_REACH_QUARREL * sizeof(uint64_t), "and so is a quarrel");
-
-void peali_run_show(const peali_runner *r, const peali_signature *call)
-{
-    uint64_t words[PEALI_REACH_CALL];
-    memcpy(words, call, sizeof words);
-    for (int k = 0; k < PEALI_REACH_CALL; k++)
-        peali_store_relaxed(&r->mine->call[k], words[k]);
-    peali_store_relaxed(&r->mine->front.call, r->call);
-}
+static_assert(sizeof(peali_quarrel) == PEALI_REACH_QUARREL * sizeof(uint64_t), "a quarrel is told word by word");
 
 void peali_run_beside(peali_runner *r, peali_signature *call)
 {

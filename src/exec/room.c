@@ -200,18 +200,12 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     peali_run_show(r, &r->signature);
 }
 
-void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, void *out, uint64_t sequence)
-{
-    peali_signature call = peali_signature_of(&plan->job, sequence);
-    peali_run_start_as(r, plan, in, out, &call);
-}
-
-void peali_run_start_as(peali_runner *r, const peali_plan *plan, const void *in, void *out, const peali_signature *as)
+/* The signature is there, but for its history. */
+static void begin(peali_runner *r, const peali_plan *plan, const void *in, void *out)
 {
     r->plan = plan;
     r->in = in;
     r->out = out;
-    r->signature = *as;
     peali_run_note(r, &r->signature);
     r->begun = false;
     r->dissenter = -1;
@@ -227,4 +221,16 @@ void peali_run_start_as(peali_runner *r, const peali_plan *plan, const void *in,
         size_t at = (size_t)w * (size_t)plan->nreqs;
         r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, w), r->over + at, r->reqs + at};
     }
+}
+
+void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, void *out, uint64_t sequence)
+{
+    r->signature = peali_signature_of(&plan->job, sequence);
+    begin(r, plan, in, out);
+}
+
+void peali_run_start_as(peali_runner *r, const peali_plan *plan, const void *in, void *out, const peali_signature *as)
+{
+    r->signature = *as;
+    begin(r, plan, in, out);
 }

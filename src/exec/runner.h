@@ -4,7 +4,10 @@
 #ifndef PEALI_RUNNER_H
 #define PEALI_RUNNER_H
 
+#include <string.h>
+
 #include "base/arena.h"
+#include "base/atomics.h"
 #include "exec/run.h"
 
 enum {
@@ -163,9 +166,17 @@ peal_status peali_run_hear(peali_runner *r);
 peal_status peali_run_overhear(peali_runner *r);
 void peali_run_deafen(peali_runner *r);
 
-/* Notes the next call of this rank, and fills in its history; and shows it. */
+/* Notes the next call of this rank, and fills in its history; and shows it to the ranks within reach. */
 void peali_run_note(peali_runner *r, peali_signature *call);
-void peali_run_show(const peali_runner *r, const peali_signature *call);
+static inline void peali_run_show(const peali_runner *r, const peali_signature *call)
+{
+    uint64_t words[PEALI_REACH_CALL];
+    static_assert(sizeof words == sizeof *call, "a signature is shown word by word");
+    memcpy(words, call, sizeof words);
+    for (int k = 0; k < PEALI_REACH_CALL; k++)
+        peali_store_relaxed(&r->mine->call[k], words[k]);
+    peali_store_relaxed(&r->mine->front.call, r->call);
+}
 
 /* At the end: says what was wrong with a call that this rank left on trust, if that is known by now. */
 void peali_runner_last_words(peali_runner *r);
