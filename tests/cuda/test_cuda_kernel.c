@@ -89,7 +89,7 @@ static gpus_call random_call(int n)
 /* Anything after anything else: algorithms, protocols, types, sizes, places; on little scratch, so that there are many slices. */
 static void in_a_row(void **ctx)
 {
-    static const uint32_t begins[] = {0, 0xfffffff0u, 0x7ffffffbu, 1020, 65533};
+    static const uint32_t begins[] = {0xffffffffu, 0xfffffff0u, 0x7ffffffbu, 1020, 65533};
     enum { CALLS = 120 / ONE_OF };
     for (unsigned k = 0; k < 5; k++) {
         int n = (int[]){2, 3, 4, MOST_RANKS, 3}[k];
