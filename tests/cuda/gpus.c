@@ -133,7 +133,7 @@ static void expect(const gpus *g, const gpus_call *c, int rank, size_t bytes, un
     }
     if (job->kind != PEAL_ALLGATHER) {
         unsigned char *sum = malloc(elements * peal_type_bytes(job->type) + 1);
-        peali_reduce_find(job->type, job->op)((void *[]){sum}, 1, (const void *const *)in, g->n, elements);
+        peali_reduce_find(job->type, job->op)((void *[]){sum}, 1, (const void *const *)in, g->n, elements, false);
         if (job->op == PEAL_AVG)
             peali_divide_find(job->type)(sum, elements, g->n);
         memcpy(to, sum + (job->kind == PEAL_REDUCE_SCATTER ? (size_t)rank * part : 0), bytes);
