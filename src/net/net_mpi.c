@@ -7,14 +7,24 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/log.h"
 
+enum { HOST_NAME = 64 };
+static const double CANCEL_S = 0.3; /* for how long, all in all, receives that MPI does not take back are waited for, */
+static const double RELEASE_S = 5;  /* and again in the end, when their memory is given up */
 
 struct mpi_net {
     peali_net net;
     MPI_Comm comm;
+    char host[HOST_NAME];
+    char (*hosts)[HOST_NAME]; /* by rank, for people */
+    double cancel_s;          /* what is left of CANCEL_S */
+    MPI_Request *stuck;       /* receives that were not taken back */
+    int nstuck;
 };
 
 /* A peali_net_req, as this transport fills it. */
@@ -133,19 +143,64 @@ static peal_status mpi_test(peali_net *net, peali_net_req *req)
     return got == (MPI_Count)r->bytes ? PEAL_OK : wrong_length(m, r, got);
 }
 
+/* Takes the time from *LEFT_S; where none is left MPI is not asked, which gives the core away. */
+static bool ends_within(MPI_Request *request, double *left_s)
+{
+    double began_s = PMPI_Wtime();
+    int ended = 0;
+    while (!ended && PMPI_Wtime() - began_s < *left_s)
+        PMPI_Test(request, &ended, MPI_STATUS_IGNORE);
+    *left_s -= PMPI_Wtime() - began_s;
+    return ended;
+}
+
 /*
- * MPI can take back a receive. A send it cannot: a receive of the same tag that is posted later would still meet it, and read
- * memory that is the caller's again. So the shadow of a failed call is of no more use, as net.h says.
+ * MPI can take back a receive, unless its message has begun to come: that ends by itself, but not over a link that is down. A send
+ * it cannot: a receive of the same tag that is posted later would still meet it, and read memory that is the caller's again. So
+ * the shadow of a failed call is of no more use, as net.h says.
  */
 static void mpi_cancel(peali_net *net, peali_net_req *req)
 {
+    struct mpi_net *m = (struct mpi_net *)net;
     struct request *r = (struct request *)req;
     if (!r->receives) {
         PMPI_Request_free(&r->mpi);
         return;
     }
-    if (PMPI_Cancel(&r->mpi) == MPI_SUCCESS)
-        PMPI_Wait(&r->mpi, MPI_STATUS_IGNORE);
+    if (PMPI_Cancel(&r->mpi) != MPI_SUCCESS || ends_within(&r->mpi, &m->cancel_s))
+        return;
+    MPI_Request *stuck = peali_realloc(m->stuck, (size_t)m->nstuck + 1, sizeof(*stuck));
+    if (!stuck)
+        return; /* MPI keeps what it needs of it */
+    stuck[m->nstuck++] = r->mpi;
+    m->stuck = stuck;
+}
+
+/* False where MPI may still write to memory of the caller. */
+static bool release_stuck(struct mpi_net *m)
+{
+    double left_s = RELEASE_S;
+    int over = 0;
+    while (over < m->nstuck && ends_within(&m->stuck[over], &left_s))
+        over++;
+    if (over < m->nstuck)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, m->net.rank, "%d messages of a call that failed are still on their way, and MPI "
+                  "writes them to its buffers when they come; end the program", m->nstuck - over);
+    return over == m->nstuck;
+}
+
+static peal_status mpi_meet(peali_net *net, const void *cards, size_t stride)
+{
+    struct mpi_net *m = (struct mpi_net *)net;
+    for (int r = 0; r < net->nranks; r++)
+        memcpy(m->hosts[r], (const char *)cards + (size_t)r * stride, HOST_NAME);
+    return PEAL_OK;
+}
+
+static void mpi_describe(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes)
+{
+    const struct mpi_net *m = (const struct mpi_net *)net;
+    snprintf(text, bytes, "mpi, host %s to host %s", m->hosts[sends ? net->rank : peer], m->hosts[sends ? peer : net->rank]);
 }
 
 /*
@@ -196,14 +251,21 @@ static bool forget_strays(struct mpi_net *m)
     return true;
 }
 
+static void net_free(struct mpi_net *m)
+{
+    peali_free(m->stuck);
+    peali_free(m->hosts);
+    peali_free(m);
+}
+
 static void mpi_destroy(peali_net *net)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     int finalized;
     PMPI_Finalized(&finalized);
-    if (!finalized && forget_strays(m))
+    if (!finalized && release_stuck(m) && forget_strays(m))
         PMPI_Comm_free(&m->comm);
-    peali_free(m);
+    net_free(m);
 }
 
 /* Not every MPI has it, Open MPI declares it in a header of its own, and a tool may answer in its place. */
@@ -223,14 +285,20 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
         return PEAL_ERR_NET;
     }
     struct mpi_net *m = peali_alloc(1, sizeof(*m));
-    if (!m) {
+    if (m)
+        m->hosts = peali_alloc((size_t)nranks, sizeof(*m->hosts));
+    if (!m || !m->hosts) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no memory for a transport over MPI");
+        peali_free(m);
         return PEAL_ERR_MEMORY;
     }
     m->comm = shadow;
-    m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .send = mpi_send,
-                         .recv = mpi_recv, .recv_some = mpi_recv_some, .test = mpi_test, .cancel = mpi_cancel,
-                         .progress = mpi_progress, .flush = mpi_flush, .destroy = mpi_destroy};
+    m->cancel_s = CANCEL_S;
+    gethostname(m->host, HOST_NAME - 1);
+    m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .card = m->host,
+                         .card_bytes = HOST_NAME, .meet = mpi_meet, .describe = mpi_describe, .send = mpi_send, .recv = mpi_recv,
+                         .recv_some = mpi_recv_some, .test = mpi_test, .cancel = mpi_cancel, .progress = mpi_progress,
+                         .flush = mpi_flush, .destroy = mpi_destroy};
     *net = &m->net;
     return PEAL_OK;
 }

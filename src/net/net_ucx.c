@@ -18,8 +18,8 @@
 #include "net/ucx_hub.h"
 
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
-static const int64_t SEND_NS = 200000000;   /* how long what UCX cannot take back may need to end: a send, */
-static const int64_t RECV_NS = 2000000000LL; /* and a receive, which goes on to read the sender's memory */
+/* For how long, in all, what UCX cannot take back is waited for: sends, and receives, which go on to read the sender's memory. */
+static const int64_t SEND_NS = 50000000, RECV_NS = 300000000;
 
 struct card {
     unsigned char envelope[PEALI_ENVELOPE_HEAD]; /* of all behind it */
@@ -50,7 +50,8 @@ struct ucx_net {
     void *fence;             /* to the last of them; NULL: none is under way */
     int driven;              /* the rail that was driven last, beside those of requests under test */
     peali_ucx_pending *pending;
-    bool spoilt;        /* a send that was cancelled has not ended */
+    int64_t left_ns[2]; /* of SEND_NS and RECV_NS */
+    bool spoilt;        /* what was cancelled has not ended */
 };
 
 /* A peali_net_req, as this transport fills it. */
@@ -301,8 +302,7 @@ static peal_status ucx_test(peali_net *net, peali_net_req *req)
 
 /*
  * UCX takes back a receive that no message met. What it cannot take back ends by itself where the peer is there: a message that has
- * begun to arrive, and (as the peer throws away what nobody waits for, in forget_strays) a send. Else its memory has to stay. Sends
- * are waited for until one of them is stuck.
+ * begun to arrive, and (as the peer throws away what nobody waits for, in forget_strays) a send. Else its memory has to stay.
  */
 static void ucx_cancel(peali_net *net, peali_net_req *req)
 {
@@ -313,10 +313,11 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
         return;
     peali_ucx_hub *hub = lock(u, r->rail);
     u->ucp->ucp_request_cancel(hub->worker, r->pending);
-    int64_t until_ns = peali_clock_ns() + (r->receives ? RECV_NS : u->spoilt ? 0 : SEND_NS);
+    int64_t began_ns = peali_clock_ns(), *left_ns = &u->left_ns[r->receives];
     ucs_status_t status;
-    while ((status = state_of(u, r, &got)) == UCS_INPROGRESS && peali_clock_ns() < until_ns)
+    while ((status = state_of(u, r, &got)) == UCS_INPROGRESS && peali_clock_ns() - began_ns < *left_ns)
         u->ucp->ucp_worker_progress(hub->worker);
+    *left_ns -= peali_clock_ns() - began_ns;
     u->spoilt |= status == UCS_INPROGRESS;
     let_go(u, r->pending);
     r->pending = NULL;
@@ -566,6 +567,8 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
     if (!u)
         return PEAL_ERR_MEMORY;
     u->host = host;
+    u->left_ns[0] = SEND_NS;
+    u->left_ns[1] = RECV_NS;
     u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
                          .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .cancel = ucx_cancel,
                          .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .destroy = ucx_destroy};

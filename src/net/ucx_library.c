@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -22,9 +23,14 @@ static const struct symbol {
 #undef SYMBOL
 };
 
+/*
+ * UCX stands still while it connects over tcp, for minutes where the link is down, unless its environment says otherwise: there is
+ * no call for it. Once, and before any worker of Peal's.
+ */
 static void load(void)
 {
     unsigned major, minor, release;
+    setenv("UCX_TCP_CONN_NB", "y", 0);
     void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         snprintf(failure, sizeof(failure), "%s", dlerror());
