@@ -31,6 +31,26 @@ static const int64_t HEED_NS = 1000000; /* calls that follow each other faster n
 static const int64_t PATIENT_NS = 60 * 1000000000LL;
 static const int64_t DEFAULT_TIMEOUT_NS = 1800 * 1000000000LL;
 
+/* Where ranks within reach are waited for, what keeps them may keep a message of this rank, too: the first that is not over. */
+static void describe_stuck(const peali_runner *r, char *text, size_t bytes)
+{
+    int32_t window = r->plan->job.window, first = peali_run_oldest(r);
+    char way[240];
+    text[0] = '\0';
+    for (int32_t k = 0; k < window; k++) {
+        const peali_cursor *c = &r->cursors[(first + k) % window];
+        for (int32_t no = 0; c->slice < r->plan->job.slices && no < c->pc; no++) {
+            const peali_instr *i = &r->plan->program->instrs[no];
+            if ((i->kind != PEALI_I_SEND && i->kind != PEALI_I_RECV) || !peali_run_pending(r, c, no))
+                continue;
+            peali_run_way(r, c, i, way, sizeof way);
+            snprintf(text, bytes, "; nor is a message %s rank %d%s over", i->kind == PEALI_I_SEND ? "to" : "from", (int)i->peer,
+                     way);
+            return;
+        }
+    }
+}
+
 static void describe_wait(const peali_runner *r, char *what, size_t bytes)
 {
     const peali_program *p = r->plan->program;
@@ -44,22 +64,25 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
     while (k < i->nwaits && !peali_run_pending(r, c, waits[k]))
         k++;
     const peali_instr *m = k < i->nwaits ? &p->instrs[waits[k]] : i;
-    char way[240];
-    peali_run_way(r, c, m, way, sizeof way);
+    char way[300];
+    if (m != i)
+        peali_run_way(r, c, m, way, sizeof way);
+    else
+        describe_stuck(r, way, sizeof way);
     if (m != i)
         snprintf(what, bytes, "%zu bytes %s rank %d on lane %d%s, slice %d of %d, instruction %d of %d",
                  peali_run_length(r, c, m, 0), m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, way, (int)c->slice,
                  (int)r->plan->job.slices, (int)waits[k], (int)p->ninstrs);
     else
-        snprintf(what, bytes, "%zu bytes from rank %d in shared memory, slice %d of %d, instruction %d of %d",
+        snprintf(what, bytes, "%zu bytes from rank %d in shared memory, slice %d of %d, instruction %d of %d%s",
                  peali_run_length(r, c, i, 0), (int)peali_run_awaits(r, c), (int)c->slice, (int)r->plan->job.slices, (int)c->pc,
-                 (int)p->ninstrs);
+                 (int)p->ninstrs, way);
 }
 
 /* Says what the oldest slice waits for: the first message that is not over, ranks within reach, or the flush. */
 static void report(const peali_runner *r, int64_t waited_ns)
 {
-    char what[400], call[PEALI_SIGNATURE_TEXT];
+    char what[480], call[PEALI_SIGNATURE_TEXT];
     describe_wait(r, what, sizeof what);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s (%s) waits since %.1f s for %s",
               peali_signature_words(&r->signature, call), r->plan->job.algo->name, (double)waited_ns * 1e-9, what);
