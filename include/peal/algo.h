@@ -159,6 +159,9 @@ typedef struct peal_levels {
 } peal_levels;
 PEAL_PUBLIC void peal_run_levels(peal_sched *s, const peal_problem *p, int rank, const peal_levels *levels);
 
+/* Runs ACROSS, an allreduce of one block, among the first ranks of the nodes, of which RANK is one: its IN is OUT. */
+PEAL_PUBLIC void peal_run_leaders(peal_sched *s, const peal_problem *p, int rank, const peal_algo *across);
+
 /* The first rank of node NODE (nranks for NODE = nnodes), and the ranks of the largest node. */
 PEAL_PUBLIC int peal_node_first(const peal_problem *p, int node);
 PEAL_PUBLIC int peal_node_largest(const peal_problem *p);

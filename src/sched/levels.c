@@ -106,3 +106,18 @@ void peal_run_levels(peal_sched *s, const peal_problem *p, int rank, const peal_
     within(&l, rank, how->gather, PEAL_BUF_OUT);
     peali_free(l.first);
 }
+
+void peal_run_leaders(peal_sched *s, const peal_problem *p, int rank, const peal_algo *across)
+{
+    peal_problem leaders = {.kind = PEAL_ALLREDUCE, .op = p->op, .nranks = p->nnodes, .nnodes = 1};
+    int *ranks = peali_alloc((size_t)p->nnodes, sizeof *ranks);
+    if (!ranks) {
+        s->error = PEAL_ERR_MEMORY;
+        return;
+    }
+    for (int r = p->nranks - 1; r >= 0; r--)
+        ranks[p->node ? p->node[r] : 0] = r;
+    peal_run(s, &(peal_call){.algo = across, .problem = &leaders, .ranks = ranks, .rank = p->node ? p->node[rank] : 0, .parts = 1,
+                             .in = PEAL_BUF_OUT});
+    peali_free(ranks);
+}

@@ -168,6 +168,14 @@ static int row_of(int nodes)
     return row;
 }
 
+/* Its leader has all the messages of a node, one after another. */
+static void leaders(shape *s, const peal_problem *p)
+{
+    double others = peal_node_largest(p) - 1, some = others > 0;
+    s->peers[PEALI_NEAR] = (part){2 * some, others - some, 2 * others, others, others, others, others};
+    add(&s->peers[PEALI_FAR], PEAL_ALLREDUCE, "recursive_doubling", p->nnodes, 1, 1);
+}
+
 static shape shape_of(const peal_algo *algo, const peal_problem *p)
 {
     shape s = {0};
@@ -177,6 +185,10 @@ static shape shape_of(const peal_algo *algo, const peal_problem *p)
         levels(&s, p, "double_binary_tree", 1);
     else if (strcmp(algo->name, "hierarchical_grid") == 0)
         levels(&s, p, "ring", row_of(p->nnodes));
+    else if (strcmp(algo->name, "hierarchical_halving") == 0)
+        levels(&s, p, "rabenseifner", 1);
+    else if (strcmp(algo->name, "hierarchical_leaders") == 0)
+        leaders(&s, p);
     else
         s.peers[p->nnodes > 1 ? PEALI_FAR : PEALI_NEAR] = part_of(algo, p);
     return s;
