@@ -235,7 +235,7 @@ static void tune_size(sweep *s, peal_kind kind, size_t bytes)
 static void give_up(sweep *s, peal_kind kind, size_t bytes)
 {
     peal_problem problem = {.kind = kind, .nranks = s->team->nranks, .nnodes = 1};
-    peali_tuning_span span = peali_tuning_find(peali_tuning_get(), kind, s->result.transport, s->team->nranks);
+    peali_tuning_span span = peali_tuning_find(peali_tuning_get(), kind, s->result.transport, s->result.ranks, 1);
     peali_tuning_choice choice = peali_tuning_choose(span, &problem, bytes);
     peali_tune_pick old = {choice.algo, choice.slice_bytes, 0};
     s->late[kind] = true;
@@ -268,6 +268,11 @@ static int tune(peali_team *team, void *arg)
     *s = (sweep){.q = q, .team = team, .start_s = (double)peali_clock_ns() / 1e9};
     s->result.team = team;
     s->result.transport = q->flags.shared ? "direct" : peal_comm_transport(team->comm);
+    s->result.ranks = team->nranks;
+    if (peal_comm_nodes(team->comm) > 1 && strcmp(s->result.transport, "shm") != 0) {
+        s->result.transport = "hosts";
+        s->result.ranks = peal_comm_nodes(team->comm);
+    }
     s->result.factor = q->flags.factor;
     for (double bytes = (double)q->flags.min_bytes; bytes <= (double)q->flags.max_bytes; bytes *= q->flags.factor)
         for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)

@@ -27,6 +27,7 @@ typedef struct peali_tune_result {
     peali_tune_step steps[PEALI_TUNING_KINDS][PEALI_TUNE_STEPS];
     const peali_team *team;
     const char *transport;
+    int ranks; /* or hosts */
     double factor; /* between sizes */
 } peali_tune_result;
 

@@ -20,7 +20,7 @@ static void print_pick(const peali_tune_result *t, const peali_tune_pick *pick, 
 {
     char slice[24];
     if (pick->algo)
-        fprintf(to, "%-14s %-4s %5d %8s %-21s %s\n", peal_kind_name(pick->algo->kind), t->transport, t->team->nranks, bytes,
+        fprintf(to, "%-14s %-4s %5d %8s %-21s %s\n", peal_kind_name(pick->algo->kind), t->transport, t->ranks, bytes,
                 pick->algo->name, peali_bytes_text(pick->slice_bytes, slice));
 }
 
@@ -29,7 +29,7 @@ static void print_kind(const peali_tune_result *t, peal_kind kind, FILE *to)
     peali_origin host = peali_origin_find();
     const peali_tune_step *steps = t->steps[kind];
     const char *library = t->team->library ? t->team->library : "threads";
-    fprintf(to, "# %s %s %d: peal tune on %s, %d cores, %.*s\n", peal_kind_name(kind), t->transport, t->team->nranks, host.cpu,
+    fprintf(to, "# %s %s %d: peal tune on %s, %d cores, %.*s\n", peal_kind_name(kind), t->transport, t->ranks, host.cpu,
             host.cores, (int)strcspn(library, ","), library);
     for (int i = 0; i < t->nsteps[kind]; i++) {
         bool last = i + 1 == t->nsteps[kind];
@@ -60,7 +60,7 @@ static bool replaced(const peali_tune_result *t, const char *line)
     if (sscanf(line, "%31s %7s %d", kind, transport, &ranks) != 3)
         return false;
     found = peali_tuning_kind(kind);
-    return found >= 0 && t->nsteps[found] && strcmp(transport, t->transport) == 0 && ranks == t->team->nranks;
+    return found >= 0 && t->nsteps[found] && strcmp(transport, t->transport) == 0 && ranks == t->ranks;
 }
 
 static void copy(const peali_tune_result *t, FILE *from, FILE *to)

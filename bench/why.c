@@ -19,13 +19,18 @@ typedef struct why {
     size_t slices;         /* K */
 } why;
 
+static int hosts(const why *w)
+{
+    return strcmp(w->transport, "shm") == 0 ? 1 : w->problem->nnodes;
+}
+
 static bool decide(why *w)
 {
     const peali_config *config = peali_config_get();
     const peali_tuning *tuning = peali_config_check() == PEAL_OK ? peali_tuning_get() : NULL;
     if (!tuning)
         return false;
-    w->span = peali_tuning_find(tuning, w->problem->kind, w->transport, w->problem->nranks);
+    w->span = peali_tuning_find(tuning, w->problem->kind, w->transport, w->problem->nranks, hosts(w));
     w->choice = peali_tuning_choose(w->span, w->problem, w->bytes);
     const peal_algo *forced = config->algo ? peali_algo_find(w->problem->kind, config->algo) : NULL;
     w->algo = forced ? forced : w->choice.algo;
@@ -38,9 +43,10 @@ static bool decide(why *w)
     return false;
 }
 
-static int window(size_t slices)
+static int window(const why *w)
 {
-    return slices < PEALI_TUNING_WINDOW ? (int)slices : PEALI_TUNING_WINDOW;
+    int most = peali_tuning_window(hosts(w));
+    return w->slices < (size_t)most ? (int)w->slices : most;
 }
 
 static void print_decision(const why *w)
@@ -50,7 +56,7 @@ static void print_decision(const why *w)
     char size[24];
     printf("%s of %s over %s, %d ranks on %d node%s: %s, K %zu, W %d\n", peal_kind_name(p->kind),
            peali_bytes_text(w->bytes, size), w->transport, p->nranks, p->nnodes, p->nnodes > 1 ? "s" : "", w->algo->name,
-           w->slices, window(w->slices));
+           w->slices, window(w));
     if (w->algo != w->choice.algo)
         printf("  PEAL_ALGO names the algorithm; the table would have taken %s\n", w->choice.algo ? w->choice.algo->name : "none");
     else if (w->choice.row)
@@ -65,8 +71,9 @@ static void print_rows(const why *w)
 {
     if (!w->span.nrows)
         return;
-    printf("\nrows of %s over %s for %d ranks, the nearest to %d:\n", peal_kind_name(w->problem->kind), w->span.rows->transport,
-           (int)w->span.rows->ranks, w->problem->nranks);
+    bool by_host = strcmp(w->span.rows->transport, "hosts") == 0;
+    printf("\nrows of %s over %s for %d%s, the nearest to %d:\n", peal_kind_name(w->problem->kind), w->span.rows->transport,
+           (int)w->span.rows->ranks, by_host ? "" : " ranks", by_host ? w->problem->nnodes : w->problem->nranks);
     for (int i = 0; i < w->span.nrows; i++) {
         const peali_tuning_row *row = &w->span.rows[i];
         char bytes[24] = "inf", slice[24];

@@ -32,7 +32,7 @@ static bool read_text(const char *text)
 static peali_tuning_choice choose(peal_kind kind, const char *transport, int nranks, size_t bytes)
 {
     peal_problem problem = {.kind = kind, .nranks = nranks, .nnodes = 1};
-    return peali_tuning_choose(peali_tuning_find(&table, kind, transport, nranks), &problem, bytes);
+    return peali_tuning_choose(peali_tuning_find(&table, kind, transport, nranks, 1), &problem, bytes);
 }
 
 static void takes(const char *transport, int nranks, size_t bytes, const char *algo, size_t slice_bytes)
@@ -95,13 +95,36 @@ static void test_fallback(void **state)
     peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = 4, .nnodes = 2, .node = two_nodes};
     assert_true(read_text("allreduce * 4 inf hierarchical 0\nallreduce * 4 inf ring 64k\n"));
     takes("mpi", 4, 16, "ring", 64 << 10);
-    peali_tuning_choice c = peali_tuning_choose(peali_tuning_find(&table, PEAL_ALLREDUCE, "mpi", 4), &problem, 16);
+    peali_tuning_choice c = peali_tuning_choose(peali_tuning_find(&table, PEAL_ALLREDUCE, "mpi", 4, 2), &problem, 16);
     assert_string_equal(c.algo->name, "hierarchical");
     assert_true(read_text("allreduce * 4 inf hierarchical 0\n")); /* none is left: the first that suits */
     c = choose(PEAL_ALLREDUCE, "mpi", 4, 16);
     assert_null(c.row);
     assert_non_null(c.algo);
     assert_null(strstr(c.algo->name, "hierarchical"));
+}
+
+static const char *on_hosts(peal_kind kind, int nhosts, size_t bytes)
+{
+    static int node[16];
+    peal_problem problem = {.kind = kind, .nranks = 2 * nhosts, .nnodes = nhosts, .node = node};
+    for (int r = 0; r < problem.nranks; r++)
+        node[r] = r / 2;
+    return peali_tuning_choose(peali_tuning_find(&table, kind, "mpi", problem.nranks, nhosts), &problem, bytes).algo->name;
+}
+
+/* Rows of hosts come before those of the transport, and count hosts. */
+static void test_hosts(void **state)
+{
+    assert_true(read_text("allreduce mpi 4 inf ring 0\nallreduce * 16 inf circulant 0\nallreduce hosts 2 1k binomial 0\n"
+                          "allreduce hosts 2 inf hierarchical 0\nallreduce hosts 8 inf rabenseifner 64k\n"));
+    takes("mpi", 4, 16, "ring", 0);
+    assert_string_equal(on_hosts(PEAL_ALLREDUCE, 2, 1024), "binomial");
+    assert_string_equal(on_hosts(PEAL_ALLREDUCE, 3, 1025), "hierarchical");
+    assert_string_equal(on_hosts(PEAL_ALLREDUCE, 5, 16), "rabenseifner");
+    assert_string_equal(on_hosts(PEAL_ALLREDUCE, 8, 16), "rabenseifner");
+    assert_true(read_text("allreduce mpi 4 inf ring 0\n")); /* what somebody measured comes before what is built in */
+    assert_string_equal(on_hosts(PEAL_ALLREDUCE, 2, 1024), "ring");
 }
 
 /* Every algorithm that the built-in table names can be chosen at any number of ranks. */
@@ -221,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_lookup),      cmocka_unit_test(test_others_are_built_in), cmocka_unit_test(test_fallback),
         cmocka_unit_test(test_always_some), cmocka_unit_test(test_malformed),           cmocka_unit_test(test_too_much),
         cmocka_unit_test(test_hash),        cmocka_unit_test(test_slices),              cmocka_unit_test(test_ranks_agree),
+        cmocka_unit_test(test_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

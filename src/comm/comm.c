@@ -329,7 +329,6 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
         comm->layout = *layout;
     if (status == PEAL_OK) {
         comm->layout.landings = comm->layout.window ? comm->layout.window : LANDINGS;
-        comm->layout.window = comm->layout.window ? comm->layout.window : PEALI_TUNING_WINDOW;
         comm->layout.land_bytes = comm->layout.land_bytes ? comm->layout.land_bytes : LAND_BYTES;
         peali_setting setting = {.net = net, .staged = comm->layout.staged};
         setting.parley_ns = (int64_t)(comm->layout.parley_ms ? comm->layout.parley_ms : PARLEY_MS) * 1000000;

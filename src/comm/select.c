@@ -13,6 +13,12 @@ enum {
     RAIL_BYTES = 64 << 10, /* less than that is not worth a rail of its own */
 };
 
+/* What rows of `hosts` count. */
+static int hosts(const peal_comm *comm)
+{
+    return comm->level ? 1 : comm->nnodes;
+}
+
 peal_status peali_select_begin(peal_comm *comm)
 {
     const peali_tuning *tuning = peali_tuning_get();
@@ -20,8 +26,8 @@ peal_status peali_select_begin(peal_comm *comm)
         return PEAL_ERR_CONFIG;
     for (int kind = 0; kind < PEAL_KIND_COUNT; kind++) {
         peal_kind from = peali_comm_schedules((peal_kind)kind);
-        peali_tuning_span any = peali_tuning_find(tuning, from, peal_comm_transport(comm), comm->nranks);
-        peali_tuning_span direct = peali_tuning_find(tuning, from, "direct", comm->nranks);
+        peali_tuning_span any = peali_tuning_find(tuning, from, peal_comm_transport(comm), comm->nranks, hosts(comm));
+        peali_tuning_span direct = peali_tuning_find(tuning, from, "direct", comm->nranks, 1);
         bool has = direct.nrows > 0 && strcmp(direct.rows->transport, "direct") == 0 && direct.rows->given >= any.rows->given;
         comm->tuned[0][kind] = any;
         comm->tuned[1][kind] = has ? direct : any;
@@ -108,7 +114,8 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
         return false;
     cut(comm, bytes, comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes, job);
     job->mode = mode(comm, kind, bytes, job);
-    int window = job->mode == PEALI_PUSH ? comm->layout.landings : comm->layout.window;
+    int window = comm->layout.window ? comm->layout.window : peali_tuning_window(hosts(comm));
+    window = job->mode == PEALI_PUSH ? comm->layout.landings : window;
     job->window = job->slices < window ? job->slices : window;
     return true;
 }

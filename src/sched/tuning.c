@@ -44,7 +44,7 @@ int peali_tuning_kind(const char *name)
 
 bool peali_tuning_transport(const char *name)
 {
-    static const char *const names[] = {"*", "loop", "mpi", "ucx", "shm", "direct"};
+    static const char *const names[] = {"*", "loop", "mpi", "ucx", "shm", "direct", "hosts"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -97,7 +97,7 @@ static bool fill(const reading *r, char word[6][64], peali_tuning_row *row)
         return broken(r, "no collective %s", word[0]);
     *row = (peali_tuning_row){.kind = (peal_kind)kind, .line = r->line, .bytes = SIZE_MAX};
     if (!peali_tuning_transport(word[1]))
-        return broken(r, "no transport %s; it is loop, mpi, ucx, shm or *", word[1]);
+        return broken(r, "no transport %s; it is loop, mpi, ucx, shm, direct, hosts or *", word[1]);
     strcpy(row->transport, word[1]);
     if (!number(word[2], false, &ranks) || ranks < 1 || ranks > 1000000000)
         return broken(r, "ranks %s is not a number from 1", word[2]);
@@ -218,14 +218,14 @@ static bool nearer(int64_t a, int64_t b, int64_t n)
     return most_a * least_b < most_b * least_a;
 }
 
-/* The nearest group among rows RANGE; of equally near ones the first that names TRANSPORT. */
+/* The nearest group among rows RANGE; of equally near ones the first that names TRANSPORT. Rows of `*` do not count hosts. */
 static peali_tuning_span nearest(const peali_tuning *t, const int range[2], peal_kind kind, const char *transport, int nranks)
 {
     peali_tuning_span best = {NULL, 0};
     for (int i = range[0]; i < range[1]; i++) {
         const peali_tuning_row *row = &t->rows[i];
         bool named = strcmp(row->transport, transport) == 0;
-        if (row->kind != kind || (!named && row->transport[0] != '*'))
+        if (row->kind != kind || (!named && (row->transport[0] != '*' || strcmp(transport, "hosts") == 0)))
             continue;
         if (best.nrows && together(best.rows, row)) {
             best.nrows++;
@@ -238,12 +238,16 @@ static peali_tuning_span nearest(const peali_tuning *t, const int range[2], peal
     return best;
 }
 
-peali_tuning_span peali_tuning_find(const peali_tuning *tuning, peal_kind kind, const char *transport, int nranks)
+peali_tuning_span peali_tuning_find(const peali_tuning *tuning, peal_kind kind, const char *transport, int nranks, int nhosts)
 {
     const int ranges[2][2] = {{0, tuning->ngiven}, {tuning->ngiven, tuning->nrows}};
     peali_tuning_span span = {NULL, 0};
-    for (int i = 0; i < 2 && !span.nrows; i++)
-        span = nearest(tuning, ranges[i], kind, transport, nranks);
+    for (int i = 0; i < 2 && !span.nrows; i++) {
+        if (nhosts > 1)
+            span = nearest(tuning, ranges[i], kind, "hosts", nhosts);
+        if (!span.nrows)
+            span = nearest(tuning, ranges[i], kind, transport, nranks);
+    }
     return span;
 }
 

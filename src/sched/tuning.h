@@ -6,7 +6,8 @@
  *     allreduce    mpi       4     inf   ring               256k
  *
  * Transports are those of messages (mpi, ucx, loop), and where all ranks share memory `shm`, and `direct` for buffers that they all
- * see (peal_mem_alloc).
+ * see (peal_mem_alloc). Rows of `hosts` hold between several hosts whose ranks share memory within each, whatever their messages go
+ * by; what they count as ranks is hosts.
  *
  * For that collective over that transport (`*`: any) with about that many ranks, up to BYTES of the vector (allgather and
  * reduce-scatter: of all ranks together) take the algorithm, in slices of SLICE_BYTES (0: in one). Rows of one collective,
@@ -25,9 +26,17 @@ enum {
     PEALI_TUNING_KINDS = PEAL_BARRIER, /* the collectives that have algorithms, and so rows: all but the last, the barrier */
     PEALI_TUNING_ROWS = 1024, /* the most that a table has, the built-in rows among them */
     PEALI_TUNING_WHY = 256,
-    /* W. More slices in flight than a pipeline is deep gain nothing; 4 covers trees to 16 ranks (LOWERING, "Order of slices"). */
-    PEALI_TUNING_WINDOW = 4,
 };
+
+/*
+ * W. More slices in flight than a pipeline is deep gain nothing within a host; 4 covers trees to 16 ranks (LOWERING, "Order of
+ * slices"). Between hosts they also cover the time that a rank needs to take notice: 16 MiB in slices of 128 KiB, rings over 4
+ * hosts of 2 ranks on busy cores, links of 100 Mbit/s: 0.92 of the link with 4, 0.96 with 16.
+ */
+static inline int peali_tuning_window(int nhosts)
+{
+    return nhosts > 1 ? 16 : 4;
+}
 
 typedef struct peali_tuning_row {
     peal_kind kind;
@@ -62,12 +71,15 @@ const peali_tuning *peali_tuning_get(void);
 /* A hash of what the table says, but for comments and layout. */
 uint64_t peali_tuning_hash(const peali_tuning *tuning);
 
-/* The rows that decide: those of the nearest number of ranks by ratio; of equally near ones, those that name the transport. */
+/*
+ * The rows that decide: those of the nearest number of ranks by ratio; of equally near ones, those that name the transport. On
+ * NHOSTS hosts, more than one, rows of `hosts` come first.
+ */
 typedef struct peali_tuning_span {
     const peali_tuning_row *rows;
     int nrows;
 } peali_tuning_span;
-peali_tuning_span peali_tuning_find(const peali_tuning *tuning, peal_kind kind, const char *transport, int nranks);
+peali_tuning_span peali_tuning_find(const peali_tuning *tuning, peal_kind kind, const char *transport, int nranks, int nhosts);
 
 typedef struct peali_tuning_choice {
     const peal_algo *algo;
