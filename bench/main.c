@@ -14,7 +14,7 @@ static const struct command {
     {"show", peali_cmd_show, "show COLLECTIVE NAME -n RANKS", "draws the rounds; prints schedules and programs"},
     {"sim", peali_cmd_sim, "sim COLLECTIVE -n RANKS [flags]", "predicts what each algorithm takes on a machine of given figures"},
     {"tune", peali_cmd_tune, "tune [COLLECTIVE...] [-o FILE]", "measures this machine and writes a table for PEAL_TUNING"},
-    {"info", peali_cmd_info, "info [--topo|--rdma]", "version, what was built in, variables, algorithms, machine; its GPUs, its network"},
+    {"info", peali_cmd_info, "info [--topo|--rdma]", "version, what was built in, variables, algorithms, machine, GPUs, network"},
 };
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 

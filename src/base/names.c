@@ -66,7 +66,7 @@ const char *peal_status_text(peal_status status)
     case PEAL_ERR_ABORTED: return "aborted: another thread aborted the communicator";
     case PEAL_ERR_SYSTEM: return "system: the operating system refused; the log says what";
     case PEAL_ERR_CUDA: return "cuda: the CUDA driver refused; the log says what";
-    case PEAL_ERR_CAPTURE: return "capture: not possible while a stream is captured; the log says what, and the capture is still valid";
+    case PEAL_ERR_CAPTURE: return "capture: not while a stream is captured; the log says what, and the capture is valid";
     }
     return "unknown: this value is no peal_status";
 }
