@@ -41,7 +41,7 @@ refuses 2 ring check --algo rign
 refuses 2 "missing after 'allreduce'" sim allreduce
 refuses 2 rign sim allreduce -n 4 --algo rign
 refuses 2 "wrong value '1;2'" sim allreduce -n 4 --near '1;2'
-refuses 2 "takes --rdma" info now
+refuses 2 "takes --topo, --rdma" info now
 refuses 2 "no collective 'barrier'" tune barrier
 refuses 2 "wrong value '12X'" tune -b 12X
 refuses 2 "unknown flag '-z'" tune -z

@@ -304,7 +304,7 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
         return;
     }
     uint32_t epoch = lane->epoch;
-    bool heard = lane->heard, ok = !load_relaxed(&lane->dead);
+    bool heard = lane->heard, ok = !warp_any(load_relaxed(&lane->dead)); /* threads of a warp stay together in LL128 */
     for (uint32_t number = cta_here(); number < c.slices; number += ctas_here()) {
         const slice s = slice_of(c, number, ++epoch);
         if (!run_slice<P, A>(s, heard, ok))
