@@ -40,13 +40,13 @@ fi
 
 # Open MPI leaks by itself, and an interposer cannot stand before ASan.
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
-if build build-asan -Db_sanitize=address,undefined -Db_lundef=false; then
+if build build-asan -Dcuda=disabled -Db_sanitize=address,undefined -Db_lundef=false; then
     check build-asan threads --suite unit --suite reduce --suite algos --suite exec --suite bench --no-suite mpi -t 4
     ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi -t 4
 fi
 
-if build build-tsan -Db_sanitize=thread -Db_lundef=false; then
-    check build-tsan threads --suite unit --suite exec --suite bench --no-suite mpi -t 4
+if build build-tsan -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false; then
+    check build-tsan threads --suite unit --suite exec --no-suite mpi -t 4
 fi
 
 python3 tests/tally.py < "$logs"
