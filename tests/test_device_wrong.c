@@ -118,6 +118,7 @@ static void in_a_graph(seat *s)
     SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
     seat_must(cuGraphLaunch(exec, s->stream), "cuGraphLaunch");
     must_become(s, PEAL_ERR_MISMATCH);
+    seat_must(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
     stays_wrong(s, at, PEAL_ERR_MISMATCH);
 }
 
