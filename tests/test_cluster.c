@@ -311,7 +311,7 @@ static void cut_and_mend(const char *path)
     wait_for_all();
     MPI_Bcast(cut_ns, 1, MPI_INT64_T, size - 1, MPI_COMM_WORLD);
     double took = (double)(told_ns - *cut_ns) / 1e9, deadline = (double)peali_config_get()->timeout_ns / 1e9;
-    if (took > deadline + 1 + stalled_s)
+    if (took > deadline + (runs > 1 ? 1 : 4) + stalled_s) /* once, among other tests, on cores that others may use */
         fail_msg("rank %d was told %.2f s after the cut, deadline %.2f, its core away for %.2f", rank, took, deadline, stalled_s);
     if (took > longest)
         longest = took;
