@@ -174,7 +174,7 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
         return peali_coll_refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
     peal_status status = check(comm, c);
     if (status == PEAL_OK)
-        status = peali_run_failed(comm->runner);
+        status = peali_runner_failure(comm->runner);
     if (status == PEAL_OK)
         status = peali_device_failure(comm);
     if (status != PEAL_OK) {

@@ -227,10 +227,7 @@ static void show(peal_comm *comm, const peali_call *c)
     peali_signature s = peali_device_signature(comm, c);
     peali_run_beside(comm->runner, &s);
     peali_device_past *past = &comm->device->past[s.sequence % PEALI_DEVICE_PAST];
-    uint64_t words[PEALI_REACH_CALL];
-    memcpy(words, &s, sizeof words);
-    for (int k = 0; k < PEALI_REACH_CALL; k++)
-        peali_store_relaxed(&past->words[k], words[k]);
+    peali_signature_store(past->words, &s);
     peali_store_relaxed(&past->hash, peali_signature_hash(&s));
 }
 

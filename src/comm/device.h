@@ -21,7 +21,7 @@ enum { PEALI_DEVICE_PAST = 1024 }; /* calls that a rank remembers: as many as a 
 
 /* A call that was enqueued, word by word, and its hash: another thread reads it. */
 typedef struct peali_device_past {
-    uint64_t words[PEALI_REACH_CALL], hash;
+    uint64_t words[PEALI_SIGNATURE_SIZE], hash;
 } peali_device_past;
 
 typedef struct peali_device {

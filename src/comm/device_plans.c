@@ -46,18 +46,6 @@ static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_a
     return PEAL_OK;
 }
 
-/* What only moves, moves as bytes. */
-static peali_cuda_job job_of(const peali_call *c, const peali_device_choice *choice)
-{
-    peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, choice->proto, choice->ctas};
-    if (c->kind == PEAL_ALLGATHER || c->kind == PEAL_BROADCAST) {
-        job.count = c->count * peal_type_bytes(c->type);
-        job.type = PEAL_UINT8;
-        job.op = PEAL_SUM;
-    }
-    return job;
-}
-
 static bool is_for(const peali_device_plan *p, const peal_comm *comm, const peali_call *c)
 {
     return p->count == c->count && p->kind == c->kind && p->type == c->type && p->op == c->op && p->root == c->root &&
@@ -98,7 +86,7 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
     peal_status status = program_of(comm, c, plan->choice.algo, &program);
     if (status != PEAL_OK)
         return status;
-    peali_cuda_job job = job_of(c, &plan->choice);
+    peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, plan->choice.proto, plan->choice.ctas};
     status = peali_cuda_load(program, &job, traits->layout, &plan->call, &plan->ctas);
     if (status == PEAL_OK)
         sign(comm, c, plan);

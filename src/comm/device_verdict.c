@@ -2,7 +2,6 @@
 #include "comm/device.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -25,10 +24,7 @@ static bool names_one(const peali_device *d, const peali_cuda_report *r)
 
 static void say_quarrel(peali_device *d, const peali_quarrel *q)
 {
-    char one[PEALI_SIGNATURE_TEXT], other[PEALI_SIGNATURE_TEXT];
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank,
-              "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks", q->one_rank,
-              peali_signature_words(&q->one, one), q->other_rank, peali_signature_words(&q->other, other));
+    peali_run_say_quarrel(d->comm->rank, q);
     fail(d, PEAL_ERR_MISMATCH);
 }
 
@@ -107,10 +103,7 @@ static void hear_kernel(peali_device *d, const peali_cuda_report *r)
 static bool remember(const peali_device *d, uint64_t sequence, peali_signature *call)
 {
     const peali_device_past *past = &d->past[sequence % PEALI_DEVICE_PAST];
-    uint64_t words[PEALI_REACH_CALL];
-    for (int k = 0; k < PEALI_REACH_CALL; k++)
-        words[k] = peali_load_relaxed(&past->words[k]);
-    memcpy(call, words, sizeof words);
+    peali_signature_load(past->words, call);
     return call->magic && call->sequence == sequence && peali_signature_hash(call) == peali_load_relaxed(&past->hash);
 }
 

@@ -19,22 +19,17 @@ void peali_run_beside(peali_runner *r, peali_signature *call)
 /* The words of two calls are told from those of one by their hash. */
 bool peali_runner_shown(const peali_runner *r, int32_t x, peali_signature *call)
 {
-    uint64_t words[PEALI_REACH_CALL];
-    for (int k = 0; k < PEALI_REACH_CALL; k++)
-        words[k] = peali_load_relaxed(&r->shown[x]->call[k]);
-    memcpy(call, words, sizeof words);
+    peali_signature_load(r->shown[x]->call, call);
     return peali_signature_hash(call) == peali_load_relaxed(&r->shown[x]->front.call);
 }
 
 void peali_runner_tell(const peali_runner *r, const peali_quarrel *quarrel)
 {
-    uint64_t words[PEALI_REACH_QUARREL];
-    memcpy(words, quarrel, sizeof words);
     for (int32_t x = 0; x < r->nreach; x++) {
         peali_public *p = r->shown[x];
         if (x == r->me || peali_add_relaxed(&p->tellers, 1) > 0)
             continue;
-        memcpy(p->quarrel, words, sizeof words);
+        memcpy(p->quarrel, quarrel, sizeof *quarrel);
         peali_store_release(&p->told, 1); /* pairs with peali_runner_told */
         peali_store_relaxed(&p->alarm, 1);
     }

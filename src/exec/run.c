@@ -72,10 +72,7 @@ static peal_status awaited(peali_runner *r, const peali_cursor *c, const peali_i
 static int dissenter(peali_runner *r)
 {
     for (int32_t x = 0; x < r->nreach; x++) {
-        uint64_t words[PEALI_REACH_CALL];
-        for (int k = 0; k < PEALI_REACH_CALL; k++)
-            words[k] = peali_load_relaxed(&r->shown[x]->call[k]);
-        memcpy(&r->theirs, words, sizeof words);
+        peali_signature_load(r->shown[x]->call, &r->theirs);
         if (r->theirs.sequence == r->signature.sequence && !peali_signature_equal(&r->theirs, &r->signature))
             return r->ranks[x];
     }

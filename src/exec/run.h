@@ -46,12 +46,6 @@ void peali_run_start_as(peali_runner *runner, const peali_plan *plan, const void
  */
 PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
 
-/*
- * PEAL_OK, or how an earlier plan ended. Then none is started: other ranks may still be in it, and touch what this one shows and
- * its scratch.
- */
-peal_status peali_run_failed(const peali_runner *runner);
-
 /* After a call: did its ranks within reach all see each other's buffers? All of them are told the same; -1: some cannot know. */
 int peali_run_seen(const peali_runner *runner);
 
@@ -72,6 +66,9 @@ bool peali_runner_shown(const peali_runner *runner, int32_t x, peali_signature *
  */
 void peali_runner_tell(const peali_runner *runner, const peali_quarrel *quarrel);
 
+/* The two calls in full, in the log of RANK. */
+void peali_run_say_quarrel(int rank, const peali_quarrel *quarrel);
+
 /* Was this rank told so, and what? Threads: any. */
 bool peali_runner_told(const peali_runner *runner, peali_quarrel *quarrel);
 
@@ -82,7 +79,10 @@ void *peali_runner_theirs(const peali_runner *runner, int32_t x, uint64_t addres
 void *peali_runner_get(const peali_runner *runner, size_t bytes);
 void peali_runner_put_back(const peali_runner *runner, void *at);
 
-/* The failure after which RUNNER is of no more use; else PEAL_OK. Threads: any. */
+/*
+ * The failure after which RUNNER is of no more use; else PEAL_OK. No plan is started after one: other ranks may still be in that
+ * which failed, and touch what this one shows and its scratch. Threads: any.
+ */
 peal_status peali_runner_failure(const peali_runner *runner);
 
 /* For how long a call waits, by PEAL_TIMEOUT; 0: for ever. */

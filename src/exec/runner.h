@@ -170,11 +170,8 @@ void peali_run_deafen(peali_runner *r);
 void peali_run_note(peali_runner *r, peali_signature *call);
 static inline void peali_run_show(const peali_runner *r, const peali_signature *call)
 {
-    uint64_t words[PEALI_REACH_CALL];
-    static_assert(sizeof words == sizeof *call, "a signature is shown word by word");
-    memcpy(words, call, sizeof words);
-    for (int k = 0; k < PEALI_REACH_CALL; k++)
-        peali_store_relaxed(&r->mine->call[k], words[k]);
+    static_assert(sizeof r->mine->call == sizeof *call, "a signature is shown word by word");
+    peali_signature_store(r->mine->call, call);
     peali_store_relaxed(&r->mine->front.call, r->call);
 }
 

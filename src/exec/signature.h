@@ -5,6 +5,9 @@
 #ifndef PEALI_SIGNATURE_H
 #define PEALI_SIGNATURE_H
 
+#include <string.h>
+
+#include "base/atomics.h"
 #include "exec/plan.h"
 
 typedef struct peali_signature {
@@ -30,6 +33,27 @@ uint64_t peali_signature_hash(const peali_signature *s);
 int peali_signature_equal(const peali_signature *a, const peali_signature *b);
 /* But for their histories. */
 int peali_signature_alike(const peali_signature *a, const peali_signature *b);
+
+/*
+ * To AT, and back, word by word: another thread may look at any time, and what it finds may be of two calls, which a hash beside
+ * them tells.
+ */
+enum { PEALI_SIGNATURE_SIZE = sizeof(peali_signature) / sizeof(uint64_t) };
+static inline void peali_signature_store(uint64_t *at, const peali_signature *s)
+{
+    uint64_t words[PEALI_SIGNATURE_SIZE];
+    memcpy(words, s, sizeof words);
+    for (int k = 0; k < PEALI_SIGNATURE_SIZE; k++)
+        peali_store_relaxed(&at[k], words[k]);
+}
+
+static inline void peali_signature_load(const uint64_t *at, peali_signature *s)
+{
+    uint64_t words[PEALI_SIGNATURE_SIZE];
+    for (int k = 0; k < PEALI_SIGNATURE_SIZE; k++)
+        words[k] = peali_load_relaxed(&at[k]);
+    memcpy(s, words, sizeof words);
+}
 
 /* "allreduce number 7: count 1000, type float, op sum, on device memory". Returns BUF of PEALI_SIGNATURE_TEXT bytes. */
 const char *peali_signature_words(const peali_signature *s, char *buf);

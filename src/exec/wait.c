@@ -88,13 +88,13 @@ static void report(const peali_runner *r, int64_t waited_ns)
               peali_signature_words(&r->signature, call), r->plan->job.algo->name, (double)waited_ns * 1e-9, what);
 }
 
-static void say_quarrel(const peali_runner *r)
+void peali_run_say_quarrel(int rank, const peali_quarrel *quarrel)
 {
     char one[PEALI_SIGNATURE_TEXT], other[PEALI_SIGNATURE_TEXT];
-    const peali_quarrel *w = &r->quarrel;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
-              "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks", w->one_rank,
-              peali_signature_words(&w->one, one), w->other_rank, peali_signature_words(&w->other, other));
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, rank,
+              "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks",
+              quarrel->one_rank, peali_signature_words(&quarrel->one, one), quarrel->other_rank,
+              peali_signature_words(&quarrel->other, other));
 }
 
 /* Until ranks that just wait have asked, too, and their answers have come. */
@@ -143,7 +143,7 @@ static bool names_call(const peali_runner *r)
 /* Ranks within reach need not wait for long to hear of it, or may have left: they are told to ask. */
 static void sound_alarm(const peali_runner *r)
 {
-    say_quarrel(r);
+    peali_run_say_quarrel(r->net->rank, &r->quarrel);
     for (int32_t x = 0; x < r->nreach; x++)
         peali_store_relaxed(&r->shown[x]->alarm, 1);
 }
@@ -313,7 +313,7 @@ void peali_run_note(peali_runner *r, peali_signature *call)
 void peali_runner_last_words(peali_runner *r)
 {
     if (betrayed(r))
-        say_quarrel(r);
+        peali_run_say_quarrel(r->net->rank, &r->quarrel);
 }
 
 void peali_run_rest(const peali_runner *r)
@@ -324,11 +324,6 @@ void peali_run_rest(const peali_runner *r)
         peali_clock_yield();
     else
         peali_clock_pause();
-}
-
-peal_status peali_run_failed(const peali_runner *r)
-{
-    return r->failed;
 }
 
 int peali_run_seen(const peali_runner *r)
