@@ -56,7 +56,7 @@ static void unpack(FILE *from)
 {
     char line[1024], dir[512] = "";
     assert_non_null(from);
-    strcpy(root, "/tmp/peal_test_fabric.XXXXXX");
+    strcpy(root, "test_fabric.XXXXXX");
     assert_non_null(mkdtemp(root));
     while (fgets(line, sizeof line, from)) {
         line[strcspn(line, "\n")] = '\0';

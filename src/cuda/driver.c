@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/symbols.h"
 #include "cuda/image.h"
 
 enum { OLDEST = 12000 }; /* what has all functions of the table: cuLibraryLoadData came with CUDA 12.0 */
@@ -17,10 +18,7 @@ static peali_cuda_driver driver;
 static char failure[512];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const struct symbol {
-    const char *name;
-    void *place;
-} symbols[] = {
+static const peali_symbol symbols[] = {
 #define SYMBOL(name, symbol, parameters) {#symbol, &driver.name},
     PEALI_CUDA_FUNCTIONS(SYMBOL)
 #undef SYMBOL
@@ -41,16 +39,11 @@ static void find_version(void *handle)
 /* False where the driver lacks one. */
 static bool find_functions(void *handle)
 {
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *found = dlsym(handle, symbols[i].name);
-        memcpy(symbols[i].place, &found, sizeof(found));
-        if (found)
-            continue;
+    const char *lacks = peali_symbols_find(handle, symbols, sizeof(symbols) / sizeof(symbols[0]));
+    if (lacks)
         snprintf(failure, sizeof(failure), "libcuda.so.1 is of CUDA %d.%d and has no %s; install a driver of CUDA %d.%d or newer",
-                 DOTTED(driver.version), symbols[i].name, DOTTED(OLDEST));
-        return false;
-    }
-    return true;
+                 DOTTED(driver.version), lacks, DOTTED(OLDEST));
+    return !lacks;
 }
 
 /* False where the driver is older than the kernels by more than CUDA's compatibility between minor versions covers. */

@@ -5,19 +5,16 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
+#include "base/symbols.h"
 
 /* Filled once, constant afterwards. */
 static peali_ucx_library library;
 static char failure[256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const struct symbol {
-    const char *name;
-    void *place;
-} symbols[] = {
+static const peali_symbol symbols[] = {
 #define SYMBOL(name) {#name, &library.name},
     PEALI_UCX_FUNCTIONS(SYMBOL)
 #undef SYMBOL
@@ -36,14 +33,11 @@ static void load(void)
         snprintf(failure, sizeof(failure), "%s", dlerror());
         return;
     }
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *found = dlsym(handle, symbols[i].name);
-        memcpy(symbols[i].place, &found, sizeof(found));
-        if (!found)
-            snprintf(failure, sizeof(failure), "libucp.so.0 has no %s", symbols[i].name);
-    }
-    if (failure[0])
+    const char *lacks = peali_symbols_find(handle, symbols, sizeof(symbols) / sizeof(symbols[0]));
+    if (lacks) {
+        snprintf(failure, sizeof(failure), "libucp.so.0 has no %s", lacks);
         return;
+    }
     library.ucp_get_version(&major, &minor, &release);
     if (major != PEALI_UCX_MAJOR || minor < PEALI_UCX_MINOR)
         snprintf(failure, sizeof(failure), "libucp.so.0 is UCX %u.%u.%u, not %d.%d or newer", major, minor, release,

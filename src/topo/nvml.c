@@ -4,17 +4,15 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "base/symbols.h"
 
 /* Filled once, constant afterwards. */
 static peali_nvml nvml;
 static char failure[400];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const struct symbol {
-    const char *name;
-    void *place;
-} symbols[] = {
+static const peali_symbol symbols[] = {
 #define SYMBOL(name, symbol, parameters) {#symbol, &nvml.name},
     PEALI_NVML_FUNCTIONS(SYMBOL)
 #undef SYMBOL
@@ -27,13 +25,10 @@ static void load(void)
         snprintf(failure, sizeof(failure), "no NVIDIA driver: %.300s", dlerror());
         return;
     }
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *found = dlsym(handle, symbols[i].name);
-        memcpy(symbols[i].place, &found, sizeof(found));
-        if (!found) {
-            snprintf(failure, sizeof(failure), "libnvidia-ml.so.1 has no %s: the driver is too old", symbols[i].name);
-            return;
-        }
+    const char *lacks = peali_symbols_find(handle, symbols, sizeof(symbols) / sizeof(symbols[0]));
+    if (lacks) {
+        snprintf(failure, sizeof(failure), "libnvidia-ml.so.1 has no %s: the driver is too old", lacks);
+        return;
     }
     peali_nvml_result result = nvml.Init();
     if (result != 0)
