@@ -225,10 +225,8 @@ static peal_status plan_of(peal_comm *comm, const peali_call *c, const peali_dev
 static void show(peal_comm *comm, const peali_call *c)
 {
     peali_signature s = peali_device_signature(comm, c);
-    peali_run_beside(comm->runner, &s);
-    peali_device_past *past = &comm->device->past[s.sequence % PEALI_DEVICE_PAST];
-    peali_signature_store(past->words, &s);
-    peali_store_relaxed(&past->hash, peali_signature_hash(&s));
+    peali_run_note(comm->runner, &s);
+    peali_signature_show(&comm->device->past[s.sequence % PEALI_DEVICE_PAST], &s, peali_signature_hash(&s));
 }
 
 static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)

@@ -19,11 +19,6 @@
 
 enum { PEALI_DEVICE_PAST = 1024 }; /* calls that a rank remembers: as many as a stream takes before a launch waits */
 
-/* A call that was enqueued, word by word, and its hash: another thread reads it. */
-typedef struct peali_device_past {
-    uint64_t words[PEALI_SIGNATURE_SIZE], hash;
-} peali_device_past;
-
 typedef struct peali_device {
     peali_watched watched;
     peal_comm *comm;
@@ -32,7 +27,7 @@ typedef struct peali_device {
     bool lines;  /* lines of 128 bytes arrive whole at all of them */
     peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank */
     peali_device_plans plans;
-    peali_device_past past[PEALI_DEVICE_PAST]; /* by their numbers */
+    peali_signature_shown past[PEALI_DEVICE_PAST]; /* what was enqueued, by its number, for its watch */
     pthread_mutex_t lock; /* of who looks at what went wrong: one says it */
     int64_t complained_ns; /* when this rank last named one that had not come */
     int failure;          /* a peal_status, sticky; release in fail, acquire in peali_device_ask */

@@ -102,9 +102,7 @@ static void hear_kernel(peali_device *d, const peali_cuda_report *r)
 /* This rank's call of number SEQUENCE, if it was one on device memory and is remembered. */
 static bool remember(const peali_device *d, uint64_t sequence, peali_signature *call)
 {
-    const peali_device_past *past = &d->past[sequence % PEALI_DEVICE_PAST];
-    peali_signature_load(past->words, call);
-    return call->magic && call->sequence == sequence && peali_signature_hash(call) == peali_load_relaxed(&past->hash);
+    return peali_signature_look(&d->past[sequence % PEALI_DEVICE_PAST], call) && call->sequence == sequence;
 }
 
 /* What ranks show against what this one enqueued under the same number: one that has host memory in hand waits in vain. */

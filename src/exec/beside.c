@@ -10,17 +10,13 @@
 
 static_assert(sizeof(peali_quarrel) == PEALI_REACH_QUARREL * sizeof(uint64_t), "a quarrel is told word by word");
 
-void peali_run_beside(peali_runner *r, peali_signature *call)
-{
-    peali_run_note(r, call);
-    peali_run_show(r, call);
-}
-
-/* The words of two calls are told from those of one by their hash. */
 bool peali_runner_shown(const peali_runner *r, int32_t x, peali_signature *call)
 {
-    peali_signature_load(r->shown[x]->call, call);
-    return peali_signature_hash(call) == peali_load_relaxed(&r->shown[x]->front.call);
+    uint64_t last = peali_load_relaxed(&r->shown[x]->front.call);
+    for (int k = 0; k < PEALI_SIGNATURE_PAST; k++)
+        if (peali_signature_look(&r->shown[x]->past[k], call) && peali_signature_hash(call) == last)
+            return true;
+    return false;
 }
 
 void peali_runner_tell(const peali_runner *r, const peali_quarrel *quarrel)

@@ -8,12 +8,11 @@
 
 enum {
     TAG = (1 << PEALI_NET_TAG_BITS) - 1, /* the last one of the lane behind the last (PEAL_LANES) */
-    PAST = 8, /* calls of a word: a rank that only sends may be some ahead of those that receive */
 };
 
 typedef struct word {
     uint64_t now; /* number of the last call */
-    peali_signature past[PAST]; /* by their numbers modulo PAST; magic 0: none */
+    peali_signature past[PEALI_SIGNATURE_PAST]; /* by their numbers modulo that; magic 0: none */
     peali_quarrel quarrel;
 } word;
 
@@ -82,7 +81,7 @@ void peali_parley_listen(peali_parley *p, int rank)
 void peali_parley_note(peali_parley *p, const peali_signature *call)
 {
     p->mine.now = call->sequence;
-    p->mine.past[call->sequence % PAST] = *call;
+    p->mine.past[call->sequence % PEALI_SIGNATURE_PAST] = *call;
 }
 
 peal_status peali_parley_furnish(peali_parley *p)
@@ -105,16 +104,14 @@ void peali_parley_open(peali_parley *p, const peali_quarrel *quarrel)
         }
 }
 
-/* The first call that both remember and that differs. */
-static void hold_against(peali_parley *p, int rank, const word *theirs)
+/* Of calls that differ, the first is what went wrong. */
+void peali_parley_hold(peali_parley *p, int rank, const peali_signature *theirs)
 {
-    for (int k = 0; k < PAST; k++) {
-        const peali_signature *mine = &p->mine.past[k], *other = &theirs->past[k];
-        if (!mine->magic || !other->magic || mine->sequence != other->sequence || peali_signature_alike(mine, other))
-            continue;
-        if (p->found.one_rank < 0 || mine->sequence < p->found.one.sequence)
-            p->found = (peali_quarrel){*mine, *other, p->net->rank, rank};
-    }
+    const peali_signature *mine = &p->mine.past[theirs->sequence % PEALI_SIGNATURE_PAST];
+    if (!mine->magic || !theirs->magic || mine->sequence != theirs->sequence || peali_signature_alike(mine, theirs))
+        return;
+    if (p->found.one_rank < 0 || mine->sequence < p->found.one.sequence)
+        p->found = (peali_quarrel){*mine, *theirs, p->net->rank, rank};
 }
 
 static void hear(peali_parley *p, int rank)
@@ -128,7 +125,8 @@ static void hear(peali_parley *p, int rank)
         return;
     l->spoke = true;
     l->now = l->heard.now;
-    hold_against(p, rank, &l->heard);
+    for (int k = 0; k < PEALI_SIGNATURE_PAST; k++)
+        peali_parley_hold(p, rank, &l->heard.past[k]);
     l->quarrels = l->heard.quarrel.one_rank >= 0;
     if (p->found.one_rank < 0)
         p->found = l->heard.quarrel;

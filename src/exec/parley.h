@@ -24,6 +24,9 @@ typedef struct peali_quarrel {
 /* Takes note of a call of this rank. The last few are part of its word, and are held against what other ranks say. */
 void peali_parley_note(peali_parley *parley, const peali_signature *call);
 
+/* Holds a call of RANK against this rank's of that number, if it is remembered. */
+void peali_parley_hold(peali_parley *parley, int rank, const peali_signature *theirs);
+
 /* Sends this rank's word, with QUARREL in it, to all ranks, and listens from here on. The same word twice is sent once. */
 void peali_parley_open(peali_parley *parley, const peali_quarrel *quarrel);
 

@@ -8,13 +8,13 @@
 
 #include <stdbool.h>
 
+#include "exec/signature.h"
 #include "lower/lower.h"
 
 enum {
     PEALI_REACH_FLAGS = 256, /* lines a rank: ring needs 126 on 64 ranks (LOWERING); programs with more use messages */
     PEALI_REACH_SLOTS = 512, /* lines a rank and landing area */
     PEALI_REACH_LINE = 64,
-    PEALI_REACH_CALL = 4, /* words of a signature */
     PEALI_REACH_QUARREL = 9, /* words of two calls that differ, and who made them */
 };
 
@@ -38,8 +38,8 @@ typedef struct peali_public {
     peali_arena arena;         /* not pooled: this lies in it */
     struct peali_public *next; /* of those whose owner left first */
     void *kept[2];             /* its owner's scratch and staging, after the owner: freed with this */
-    uint64_t call[PEALI_REACH_CALL]; /* this rank's signature; relaxed, because it only names a mistake */
-    int alarm;                 /* set by a rank that found calls that differ; relaxed likewise */
+    peali_signature_shown past[PEALI_SIGNATURE_PAST]; /* this rank's calls, by their numbers modulo that */
+    int alarm;                 /* set by a rank that found calls that differ; relaxed, because it only names a mistake */
     int tellers, told;         /* ranks that want to write, of which the first may; and 1 when it has */
     uint64_t quarrel[PEALI_REACH_QUARREL]; /* what a rank found that cannot be asked */
     peali_line left;           /* slices that this rank has left */

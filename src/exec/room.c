@@ -197,7 +197,6 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     front->in = r->staged_in ? (uintptr_t)r->staging : (uintptr_t)r->in;
     front->out = r->staged_out ? (uintptr_t)half : (uintptr_t)r->out;
     front->staged = (uint32_t)(r->staged_in | r->staged_out << 1);
-    peali_run_show(r, &r->signature);
 }
 
 /* The signature is there, but for its history. */

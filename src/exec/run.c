@@ -30,22 +30,16 @@ static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i
     return PEAL_OK;
 }
 
-/*
- * Pull: PEAL_OK where rank X shows this call, or a later one that has this one in its history: it may leave while others are in it.
- * One that is further ahead is found out at the next call.
- */
+/* Pull: PEAL_OK where rank X shows this call, or so late a one that it has forgotten this: it may leave while others are in it. */
 static peal_status shares(peali_runner *r, int32_t x)
 {
     peali_signature theirs;
     if (peali_load_relaxed(&r->shown[x]->front.call) != r->call) {
-        if (!peali_runner_shown(r, x, &theirs) || theirs.sequence < r->signature.sequence)
+        const peali_signature_shown *then = &r->shown[x]->past[r->signature.sequence % PEALI_SIGNATURE_PAST];
+        if (!peali_signature_look(then, &theirs) || theirs.sequence < r->signature.sequence)
             return PEAL_IN_PROGRESS;
-        bool last = theirs.sequence == r->signature.sequence, next = theirs.sequence == r->signature.sequence + 1;
-        if ((last && !peali_signature_equal(&theirs, &r->signature)) || (next && theirs.history != r->call)) {
-            r->dissenter = r->ranks[x];
-            r->theirs = last ? theirs : r->signature;
+        if (theirs.sequence == r->signature.sequence && !peali_signature_equal(&theirs, &r->signature))
             return PEAL_ERR_MISMATCH;
-        }
     }
     r->agreed[x] = r->call;
     return PEAL_OK;
@@ -68,27 +62,10 @@ static peal_status awaited(peali_runner *r, const peali_cursor *c, const peali_i
     return status == PEAL_OK && !turn ? PEAL_IN_PROGRESS : status;
 }
 
-/* A rank within reach whose call of this number differs from this rank's; it shows its calls word by word. */
-static int dissenter(peali_runner *r)
-{
-    for (int32_t x = 0; x < r->nreach; x++) {
-        peali_signature_load(r->shown[x]->call, &r->theirs);
-        if (r->theirs.sequence == r->signature.sequence && !peali_signature_equal(&r->theirs, &r->signature))
-            return r->ranks[x];
-    }
-    return -1;
-}
-
-static peal_status mismatch(peali_runner *r)
-{
-    r->dissenter = dissenter(r);
-    return PEAL_ERR_MISMATCH;
-}
-
 /* The stamp of another slice is overwritten in time, that of the same slice in another call never. */
 peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g)
 {
-    return (there ^ peali_run_stamp(r, g)) << (64 - PEALI_RUN_STAMP_BITS) ? PEAL_IN_PROGRESS : mismatch(r);
+    return (there ^ peali_run_stamp(r, g)) << (64 - PEALI_RUN_STAMP_BITS) ? PEAL_IN_PROGRESS : PEAL_ERR_MISMATCH;
 }
 
 /* Push: has everything landed that the instruction reads, and was it meant for this call? Acquires what compute() released. */
@@ -202,7 +179,7 @@ static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_in
     for (int32_t k = 0; k < i->nsrc + i->ndst; k++) {
         const peali_front *front = &r->shown[locs[k].rank]->front;
         if (peali_load_relaxed(&front->call) != r->call)
-            return mismatch(r);
+            return PEAL_ERR_MISMATCH;
         r->seen &= !front->staged;
     }
     return PEAL_OK;

@@ -49,13 +49,12 @@ PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
 /* After a call: did its ranks within reach all see each other's buffers? All of them are told the same; -1: some cannot know. */
 int peali_run_seen(const peali_runner *runner);
 
-/* Instead of start and steps, for a call in which there is nothing to do: other ranks may have called otherwise. */
-void peali_run_nothing(peali_runner *runner, const peali_job *job, uint64_t sequence);
-
 /*
- * Calls that run beside this runner, on GPUs. Shows CALL to the ranks within reach, takes note of it, and fills in its history.
+ * Takes note of a call that runs elsewhere, on GPUs, shows it to the ranks within reach, and fills in its history. Nothing: one in
+ * which there is nothing to do; other ranks may have called otherwise.
  */
-void peali_run_beside(peali_runner *runner, peali_signature *call);
+void peali_run_note(peali_runner *runner, peali_signature *call);
+void peali_run_nothing(peali_runner *runner, const peali_job *job, uint64_t sequence);
 
 /* What rank X within reach called last; false: nothing yet, or it is about to call something else. Threads: any. */
 bool peali_runner_shown(const peali_runner *runner, int32_t x, peali_signature *call);

@@ -166,15 +166,6 @@ peal_status peali_run_hear(peali_runner *r);
 peal_status peali_run_overhear(peali_runner *r);
 void peali_run_deafen(peali_runner *r);
 
-/* Notes the next call of this rank, and fills in its history; and shows it to the ranks within reach. */
-void peali_run_note(peali_runner *r, peali_signature *call);
-static inline void peali_run_show(const peali_runner *r, const peali_signature *call)
-{
-    static_assert(sizeof r->mine->call == sizeof *call, "a signature is shown word by word");
-    peali_signature_store(r->mine->call, call);
-    peali_store_relaxed(&r->mine->front.call, r->call);
-}
-
 /* At the end: says what was wrong with a call that this rank left on trust, if that is known by now. */
 void peali_runner_last_words(peali_runner *r);
 

@@ -23,6 +23,7 @@ enum {
     PEALI_SIGNATURE_LANE = 0x40, /* and more, instead: on the way of a message */
     PEALI_SIGNATURE_DEVICE = 0x80, /* in kind: the call is on device memory */
     PEALI_SIGNATURE_TEXT = 160,
+    PEALI_SIGNATURE_PAST = 8, /* calls that a rank lets others see: one that only sends may be a few ahead of those that receive */
 };
 #define PEALI_SIGNATURE_ANY UINT64_MAX /* for sequence: whenever it is made */
 
@@ -34,25 +35,29 @@ int peali_signature_equal(const peali_signature *a, const peali_signature *b);
 /* But for their histories. */
 int peali_signature_alike(const peali_signature *a, const peali_signature *b);
 
-/*
- * To AT, and back, word by word: another thread may look at any time, and what it finds may be of two calls, which a hash beside
- * them tells.
- */
+/* A signature where others may look at any time: word by word, and a hash that tells the words of one call from those of two. */
 enum { PEALI_SIGNATURE_SIZE = sizeof(peali_signature) / sizeof(uint64_t) };
-static inline void peali_signature_store(uint64_t *at, const peali_signature *s)
+typedef struct peali_signature_shown {
+    uint64_t words[PEALI_SIGNATURE_SIZE], hash;
+} peali_signature_shown;
+
+static inline void peali_signature_show(peali_signature_shown *at, const peali_signature *s, uint64_t hash)
 {
     uint64_t words[PEALI_SIGNATURE_SIZE];
     memcpy(words, s, sizeof words);
     for (int k = 0; k < PEALI_SIGNATURE_SIZE; k++)
-        peali_store_relaxed(&at[k], words[k]);
+        peali_store_relaxed(&at->words[k], words[k]);
+    peali_store_relaxed(&at->hash, hash);
 }
 
-static inline void peali_signature_load(const uint64_t *at, peali_signature *s)
+/* False: there is none, or it is just being written. */
+static inline bool peali_signature_look(const peali_signature_shown *at, peali_signature *s)
 {
     uint64_t words[PEALI_SIGNATURE_SIZE];
     for (int k = 0; k < PEALI_SIGNATURE_SIZE; k++)
-        words[k] = peali_load_relaxed(&at[k]);
+        words[k] = peali_load_relaxed(&at->words[k]);
     memcpy(s, words, sizeof words);
+    return s->magic && peali_signature_hash(s) == peali_load_relaxed(&at->hash);
 }
 
 /* "allreduce number 7: count 1000, type float, op sum, on device memory". Returns BUF of PEALI_SIGNATURE_TEXT bytes. */

@@ -15,6 +15,7 @@
 
 enum {
     SPINS_ALONE = 2000,   /* passes without progress before a core is given away: about 50 us, beyond most waits */
+    UNNAMED = 20, /* times the parley's: for so long a rank with a wrong call waits to be told which */
     PASSES_A_CLOCK = 256, /* passes without progress before the clock is looked at; while yielding, in each */
 };
 
@@ -153,6 +154,17 @@ static bool alarmed(const peali_runner *r)
     return peali_load_relaxed(&r->mine->alarm);
 }
 
+/* What others say of their calls, and what those within reach show of theirs, whether they wait, go on or have left. */
+static bool heard(peali_runner *r)
+{
+    peali_signature theirs;
+    for (int32_t x = 0; x < r->nreach; x++)
+        for (int k = 0; x != r->me && k < PEALI_SIGNATURE_PAST; k++)
+            if (peali_signature_look(&r->shown[x]->past[k], &theirs))
+                peali_parley_hold(r->parley, r->ranks[x], &theirs);
+    return peali_parley_heard(r->parley, &r->quarrel);
+}
+
 /* The call failed with STATUS; the ranks are told before it ends. */
 static peal_status dispute(peali_runner *r, peal_status status)
 {
@@ -160,7 +172,7 @@ static peal_status dispute(peali_runner *r, peal_status status)
     r->verdict_ns = peali_clock_ns();
     if (!quarrels(r) && names_call(r))
         r->quarrel = (peali_quarrel){r->signature, r->theirs, r->net->rank, r->dissenter};
-    if (quarrels(r))
+    if (quarrels(r) || heard(r))
         sound_alarm(r);
     peali_run_hands_off(r);
     peali_parley_open(r->parley, &r->quarrel);
@@ -177,12 +189,17 @@ static void say_unclear(const peali_runner *r)
               "same order on all ranks", peali_signature_words(&r->signature, call), who);
 }
 
+/* Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. */
+static int64_t lingers_ns(const peali_runner *r)
+{
+    return !quarrels(r) && r->verdict == PEAL_ERR_MISMATCH ? UNNAMED * r->parley_ns : answers_ns(r);
+}
+
 static peal_status linger(peali_runner *r)
 {
-    bool heard = !quarrels(r) && peali_parley_heard(r->parley, &r->quarrel);
-    if (heard || (!quarrels(r) && peali_run_overhear(r) == PEAL_ERR_MISMATCH && names_call(r)))
+    if (!quarrels(r) && (heard(r) || (peali_run_overhear(r) == PEAL_ERR_MISMATCH && names_call(r))))
         return dispute(r, PEAL_ERR_MISMATCH);
-    bool settled = peali_parley_settled(r->parley) && quarrels(r), late = peali_clock_ns() - r->verdict_ns > answers_ns(r);
+    bool settled = peali_parley_settled(r->parley) && quarrels(r), late = peali_clock_ns() - r->verdict_ns > lingers_ns(r);
     if (!settled && !late)
         return PEAL_IN_PROGRESS;
     if (!quarrels(r) && r->verdict == PEAL_ERR_MISMATCH)
@@ -219,7 +236,7 @@ static peal_status look_at_clock(peali_runner *r)
         bool told = peali_runner_told(r, &r->quarrel);
         peali_parley_open(r->parley, &r->quarrel);
         peal_status status = told ? PEAL_ERR_MISMATCH : peali_run_overhear(r);
-        if (status == PEAL_IN_PROGRESS && peali_parley_heard(r->parley, &r->quarrel))
+        if (status == PEAL_IN_PROGRESS && heard(r))
             status = PEAL_ERR_MISMATCH;
         if (status < 0)
             return dispute(r, status);
@@ -260,7 +277,7 @@ static bool betrayed(peali_runner *r)
     for (int rank = 0; alarmed(r) && peali_parley_furnish(r->parley) == PEAL_OK && rank < r->net->nranks; rank++)
         if (rank != r->net->rank)
             peali_parley_listen(r->parley, rank);
-    return peali_parley_heard(r->parley, &r->quarrel);
+    return alarmed(r) ? heard(r) : peali_parley_heard(r->parley, &r->quarrel);
 }
 
 /* Before a call does anything. */
@@ -308,6 +325,8 @@ void peali_run_note(peali_runner *r, peali_signature *call)
     call->history = r->call;
     r->call = peali_signature_hash(call);
     peali_parley_note(r->parley, call);
+    peali_signature_show(&r->mine->past[call->sequence % PEALI_SIGNATURE_PAST], call, r->call);
+    peali_store_relaxed(&r->mine->front.call, r->call);
 }
 
 void peali_runner_last_words(peali_runner *r)
