@@ -47,7 +47,7 @@ sh cluster.sh -N 2 -r 2 -- sh -c 'exit 3' > "$dir/out" 2>&1
 
 sh cluster.sh -N 2 -r 2 -- sh -c 'echo begun; sleep 1000' > "$dir/out" 2>&1 &
 one=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
     [ "$(grep -c begun "$dir/out")" = 4 ] && break
     sleep 0.1
 done
