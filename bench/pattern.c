@@ -28,11 +28,20 @@ static int64_t about_mean(int rank, int nranks, int k, uint32_t range)
     return (int64_t)mean + (rank < mirror ? (int64_t)off : rank > mirror ? -(int64_t)off : 0);
 }
 
+/* As value, where every partial sum has 3 bits: 1 on up to 7 ranks in a row; of averages one rank has 1 more and one 1 less. */
+static int64_t of_three_bits(peal_op op, int rank, int nranks, int k)
+{
+    uint32_t h = mix(0, (uint32_t)k), at = (h / 16 + (uint32_t)rank) % (uint32_t)nranks, mean = nranks < 8 ? h / 8 % 2 : 0;
+    return op == PEAL_AVG ? (int64_t)mean + (at == 0) - (at == 1) : at < h % 8;
+}
+
 /* Entry K of a rank: such that products and sums of few bits stay small, and conjunctions are sometimes true. */
 static int64_t value(peal_type type, peal_op op, int rank, int nranks, int k)
 {
     uint32_t h = mix((uint32_t)rank, (uint32_t)k);
     bool rare = h % 16 == 0, few_bits = type == PEAL_FP16 || type == PEAL_BF16;
+    if ((type == PEAL_FP8_E4M3 || type == PEAL_FP8_E5M2) && (op == PEAL_SUM || op == PEAL_AVG))
+        return of_three_bits(op, rank, nranks, k);
     switch (op) {
     case PEAL_PROD: return 1 + rare;
     case PEAL_LAND: return rare ? 0 : 1 + h / 16 % 7;
@@ -58,7 +67,17 @@ static int64_t fold(peal_op op, int64_t a, int64_t b)
     }
 }
 
-/* What is left of V, which is 0 or a normal number of either type, in 16 bits. */
+/* What is left of V, which is 0 or a normal number of either type, or too large, in 8 bits. */
+static uint8_t quarter(peal_type type, float v)
+{
+    uint32_t u, bits = type == PEAL_FP8_E4M3 ? 3 : 2, most = type == PEAL_FP8_E4M3 ? 0x7e : 0x7b;
+    uint32_t lift = type == PEAL_FP8_E4M3 ? 120U << 23 : 112U << 23;
+    memcpy(&u, &v, sizeof u);
+    uint32_t size = v == 0 ? 0 : ((u & 0x7fffffff) - lift) >> (23 - bits);
+    return (uint8_t)((u >> 24 & 0x80) | (size < most ? size : most));
+}
+
+/* The same in 16 bits. */
 static uint16_t half(peal_type type, float v)
 {
     uint32_t u;
@@ -72,6 +91,7 @@ static uint16_t half(peal_type type, float v)
 static bool store_real(peal_type type, char *table, int k, double re, double im)
 {
     switch (type) {
+    case PEAL_FP8_E4M3: case PEAL_FP8_E5M2: ((uint8_t *)table)[k] = quarter(type, (float)re); return true;
     case PEAL_FP16: case PEAL_BF16: ((uint16_t *)table)[k] = half(type, (float)re); return true;
     case PEAL_FLOAT: ((float *)table)[k] = (float)re; return true;
     case PEAL_DOUBLE: ((double *)table)[k] = re; return true;

@@ -42,7 +42,8 @@ static MPI_Datatype mpi_type(peal_type type)
     const MPI_Datatype types[PEAL_TYPE_COUNT] = {
         [PEAL_INT8] = MPI_INT8_T, [PEAL_UINT8] = MPI_UINT8_T, [PEAL_INT16] = MPI_INT16_T, [PEAL_UINT16] = MPI_UINT16_T,
         [PEAL_INT32] = MPI_INT32_T, [PEAL_UINT32] = MPI_UINT32_T, [PEAL_INT64] = MPI_INT64_T, [PEAL_UINT64] = MPI_UINT64_T,
-        [PEAL_BYTE] = MPI_BYTE, [PEAL_BOOL] = MPI_C_BOOL, [PEAL_FP16] = MPI_DATATYPE_NULL, [PEAL_BF16] = MPI_DATATYPE_NULL,
+        [PEAL_BYTE] = MPI_BYTE, [PEAL_BOOL] = MPI_C_BOOL, [PEAL_FP8_E4M3] = MPI_DATATYPE_NULL,
+        [PEAL_FP8_E5M2] = MPI_DATATYPE_NULL, [PEAL_FP16] = MPI_DATATYPE_NULL, [PEAL_BF16] = MPI_DATATYPE_NULL,
         [PEAL_FLOAT] = MPI_FLOAT, [PEAL_DOUBLE] = MPI_DOUBLE, [PEAL_LONG_DOUBLE] = MPI_LONG_DOUBLE,
         [PEAL_COMPLEX_FLOAT] = MPI_C_FLOAT_COMPLEX, [PEAL_COMPLEX_DOUBLE] = MPI_C_DOUBLE_COMPLEX,
         [PEAL_COMPLEX_LONG_DOUBLE] = MPI_C_LONG_DOUBLE_COMPLEX,
@@ -65,7 +66,7 @@ static bool own(peal_kind kind, const void *in, void *out, size_t count, peal_ty
     MPI_Datatype type = mpi_type(t);
     const void *from = in ? in : MPI_IN_PLACE;
     int n = (int)count, rank;
-    if (count > INT_MAX || type == MPI_DATATYPE_NULL) /* MPI has no 16-bit floating-point types */
+    if (count > INT_MAX || type == MPI_DATATYPE_NULL) /* MPI has no floating-point types of 8 and 16 bits */
         return false;
     PMPI_Comm_rank(comm, &rank);
     switch (kind) {

@@ -125,7 +125,8 @@ static int row(const struct shape *s, peali_isa isa)
 static int pairs(peali_isa isa)
 {
     static const size_t sizes[] = {64 << 10, 1 << 20, 64 << 20};
-    static const peal_type types[] = {PEAL_FLOAT, PEAL_DOUBLE, PEAL_INT32, PEAL_BF16, PEAL_FP16, PEAL_INT8, PEAL_INT64};
+    static const peal_type types[] = {PEAL_FLOAT, PEAL_DOUBLE, PEAL_INT32, PEAL_BF16, PEAL_FP16, PEAL_FP8_E4M3,
+                                      PEAL_FP8_E5M2, PEAL_INT8, PEAL_INT64};
     static const peal_op ops[] = {PEAL_SUM, PEAL_MAX};
     int failed = 0;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)

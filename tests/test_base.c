@@ -77,6 +77,7 @@ static void names(void **state)
     assert_string_equal(peal_type_name(PEAL_UINT64), "uint64");
     assert_string_equal(peal_type_name(PEAL_DOUBLE), "double");
     assert_string_equal(peal_type_name(PEAL_BF16), "bf16");
+    assert_string_equal(peal_type_name(PEAL_FP8_E4M3), "fp8_e4m3");
     assert_string_equal(peal_type_name(PEAL_COMPLEX_LONG_DOUBLE), "complex_long_double");
     assert_string_equal(peal_op_name(PEAL_SUM), "sum");
     assert_string_equal(peal_op_name(PEAL_BXOR), "bxor");
@@ -87,6 +88,7 @@ static void names(void **state)
     assert_int_equal(peal_type_bytes(PEAL_UINT16), 2);
     assert_int_equal(peal_type_bytes(PEAL_FLOAT), 4);
     assert_int_equal(peal_type_bytes(PEAL_BYTE), 1);
+    assert_int_equal(peal_type_bytes(PEAL_FP8_E5M2), 1);
     assert_int_equal(peal_type_bytes(PEAL_FP16), 2);
     assert_int_equal(peal_type_bytes(PEAL_COMPLEX_LONG_DOUBLE), 2 * sizeof(long double));
     assert_int_equal(peal_type_bytes(PEAL_TYPE_COUNT), 0);
@@ -97,7 +99,7 @@ static void op_takes(void **state)
     (void)state;
     for (int op = 0; op < PEAL_OP_COUNT; op++)
         for (int type = 0; type < PEAL_TYPE_COUNT; type++) {
-            int complex_number = type >= PEAL_COMPLEX_FLOAT, real = type >= PEAL_FP16 && !complex_number;
+            int complex_number = type >= PEAL_COMPLEX_FLOAT, real = type >= PEAL_FP8_E4M3 && !complex_number;
             int sum = op == PEAL_SUM || op == PEAL_PROD || op == PEAL_AVG, extreme = op == PEAL_MIN || op == PEAL_MAX;
             int logical = op == PEAL_LAND || op == PEAL_LOR || op == PEAL_LXOR, bitwise = !sum && !extreme && !logical;
             int takes = type == PEAL_BYTE ? bitwise : type == PEAL_BOOL ? logical : complex_number ? sum : !real || sum || extreme;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "narrow.h"
 #include "sched/sched.h"
 #include "team.h"
 
@@ -91,14 +92,14 @@ static void same(const scene *s, int rank, const unsigned char *one, const unsig
                  peal_type_name((peal_type)(pair / PEAL_OP_COUNT)), peal_op_name((peal_op)(pair % PEAL_OP_COUNT)), rank, what);
 }
 
-/* Sums of 16 bits are rounded where they are stored or sent, so there the way that messages take shows. */
+/* Sums of 8 and 16 bits are rounded where they are stored or sent, so there the way that messages take shows. */
 static int rounds_once(int pair)
 {
     peal_type type = (peal_type)(pair / PEAL_OP_COUNT);
-    return type == PEAL_FP16 || type == PEAL_BF16;
+    return narrow(type);
 }
 
-/* On all ranks, where all get the same; in both runs; and, but for 16 bits, as FIRST was by another way. */
+/* On all ranks, where all get the same; in both runs; and, but for these, as FIRST was by another way. */
 static void compare(const scene *s, const scene *first, const char *where)
 {
     for (int r = 0; r < s->n; r++) {

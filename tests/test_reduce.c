@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "exec/reduce.h"
+#include "narrow.h"
 
 enum { MAX_K = 64, MAX_M = 5, SMALL = 67, MEDIUM = 1201, LARGE = 20011, GUARD_BYTES = 64, GUARD = 0xa5 };
 
@@ -77,46 +78,17 @@ static uint64_t double_ref(peal_op op, uint64_t abits, uint64_t bbits)
     return isnan(r) ? 0x7ff8000000000000 : bits;
 }
 
-static int is_half(peal_type type)
+/* Min and max of two are one of them: they round nothing, and keep infinity. */
+static uint64_t narrow_ref(peal_type type, peal_op op, const uint64_t *from, int n)
 {
-    return type == PEAL_FP16 || type == PEAL_BF16;
-}
-
-/* The value of 16 bits with MANT bits behind the point and the exponent above them. */
-static double half_value(int mant, unsigned bits)
-{
-    int top = (1 << (15 - mant)) - 1, exponent = (int)(bits >> mant) & top;
-    double fraction = (double)(bits & ((1u << mant) - 1)), sign = bits >> 15 ? -1 : 1;
-    if (exponent == top)
-        return fraction > 0 ? NAN : sign * INFINITY;
-    int bias = top / 2 + mant;
-    return sign * (exponent ? ldexp(fraction + (1 << mant), exponent - bias) : ldexp(fraction, 1 - bias));
-}
-
-/* To nearest even, by counting in units of the last bit. */
-static unsigned half_bits(int mant, double x)
-{
-    int top = (1 << (15 - mant)) - 1, least = 1 - top / 2;
-    unsigned sign = signbit(x) ? 0x8000 : 0;
-    if (isnan(x))
-        return (unsigned)top << mant | 1u << (mant - 1);
-    if (x == 0 || isinf(x))
-        return sign | (x == 0 ? 0 : (unsigned)top << mant);
-    int exponent = ilogb(x) > least ? ilogb(x) : least;
-    long units = lrint(ldexp(fabs(x), mant - exponent)); /* 2^mant and more: a normal number */
-    long above = (long)(exponent - least) << mant;
-    return above + units >= (long)top << mant ? sign | (unsigned)top << mant : sign | (unsigned)(above + units);
-}
-
-static uint64_t half_ref(peal_type type, peal_op op, const uint64_t *from, int n)
-{
-    int mant = type == PEAL_FP16 ? 10 : 7;
-    volatile float total = (float)half_value(mant, (unsigned)from[0]);
+    volatile float total = (float)narrow_value(type, (unsigned)from[0]);
     for (int i = 1; i < n; i++) {
-        float next = (float)half_value(mant, (unsigned)from[i]);
+        float next = (float)narrow_value(type, (unsigned)from[i]);
         total = op == PEAL_SUM ? total + next : op == PEAL_PROD ? total * next : (float)extreme(op, total, next);
     }
-    return half_bits(mant, total);
+    if (type == PEAL_FP8_E5M2 && isinf(total) && op != PEAL_SUM && op != PEAL_PROD)
+        return total > 0 ? 0x7c : 0xfc;
+    return narrow_bits(type, total);
 }
 
 static uint64_t ref(peal_type type, peal_op op, uint64_t a, uint64_t b)
@@ -190,11 +162,11 @@ static void elem_ref(peal_type type, peal_op op, const elem *from, int n, elem *
     peal_type part = part_of(type);
     size_t bytes = peal_type_bytes(part);
     *to = from[0];
-    if (is_half(type) && n > 1) {
+    if (narrow(type) && n > 1) {
         uint64_t bits[MAX_K], total;
         for (int i = 0; i < n; i++)
             bits[i] = load(from[i].bytes, bytes);
-        total = half_ref(type, op, bits, n);
+        total = narrow_ref(type, op, bits, n);
         memcpy(to->bytes, &total, bytes);
         return;
     }
@@ -263,8 +235,8 @@ static uint64_t draw(peal_type type, size_t i)
     uint64_t bits = 0;
     if (i % 8 == 0)
         return odd(type, (unsigned)r);
-    if (is_half(type))
-        return i % 8 == 1 ? r & 0xffff : half_bits(type == PEAL_FP16 ? 10 : 7, d);
+    if (narrow(type))
+        return i % 8 == 1 ? r & 0xffff : narrow_bits(type, d);
     if (type == PEAL_FLOAT)
         memcpy(&bits, &f, sizeof f);
     else if (type == PEAL_DOUBLE || type == PEAL_LONG_DOUBLE)
@@ -464,12 +436,12 @@ static void test_odd_values(void **state)
 static void every_half(struct world *w)
 {
     enum { PIECE = 16384, OTHERS = 12 };
-    for (unsigned from = 0; is_half(w->type) && from < 65536; from += PIECE)
+    for (unsigned from = 0; narrow(w->type) && w->bytes == 2 && from < 65536; from += PIECE)
         for (unsigned other = 0; other < OTHERS; other++) {
             place(w, 2);
             for (unsigned e = 0; e < PIECE; e++) {
                 uint64_t pair[2] = {from + e, other < OTHERS / 2 ? odd(w->type, 2 + other) : draw(w->type, 2)};
-                uint64_t r = half_ref(w->type, w->op, pair, 2);
+                uint64_t r = narrow_ref(w->type, w->op, pair, 2);
                 memcpy(w->src[0] + e * 2, &pair[0], 2);
                 memcpy(w->src[1] + e * 2, &pair[1], 2);
                 memcpy(w->want + e * 2, &r, 2);
@@ -481,6 +453,26 @@ static void every_half(struct world *w)
 static void test_every_half(void **state)
 {
     every_pair(state, every_half);
+}
+
+/* All pairs of numbers of 8 bits: all conversions, and all ties, for a number and half the next are among the products. */
+static void every_quarter_pair(struct world *w)
+{
+    for (unsigned row = 0; narrow(w->type) && w->bytes == 1 && row < 4; row++) {
+        place(w, 2);
+        for (unsigned e = 0; e < 64 * 256; e++) {
+            uint64_t pair[2] = {64 * row + e / 256, e % 256};
+            w->src[0][e] = (char)pair[0];
+            w->src[1][e] = (char)pair[1];
+            w->want[e] = (char)narrow_ref(w->type, w->op, pair, 2);
+        }
+        call(w, 2, 1, 64 * 256, -1);
+    }
+}
+
+static void test_every_quarter_pair(void **state)
+{
+    every_pair(state, every_quarter_pair);
 }
 
 static void test_find(void **state)
@@ -505,10 +497,10 @@ static uint64_t quotient_ref(peal_type type, uint64_t bits, int32_t n)
     double d;
     memcpy(&f, &bits, sizeof f);
     memcpy(&d, &bits, sizeof d);
-    f = is_half(type) ? (float)half_value(type == PEAL_FP16 ? 10 : 7, (unsigned)bits) / (float)n : f / (float)n;
+    f = (narrow(type) ? (float)narrow_value(type, (unsigned)bits) : f) / (float)n;
     d /= n;
-    if (is_half(type))
-        return half_bits(type == PEAL_FP16 ? 10 : 7, f);
+    if (narrow(type))
+        return narrow_bits(type, f);
     if (type != PEAL_FLOAT && type != PEAL_DOUBLE)
         return (uint64_t)(integer_of(type, bits) / n);
     memcpy(&bits, type == PEAL_FLOAT ? (void *)&f : (void *)&d, peal_type_bytes(type));
@@ -590,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_find),
         IN_ALL(test_odd_values),
         IN_ALL(test_every_half),
+        IN_ALL(test_every_quarter_pair),
         IN_ALL(test_shapes),
         IN_ALL(test_large),
         IN_ALL(test_divide),

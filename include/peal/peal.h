@@ -46,7 +46,15 @@ typedef enum peal_kind {
     PEAL_KIND_COUNT
 } peal_kind;
 
-/* Element types. */
+/*
+ * Element types.
+ *
+ * Sums, products and averages of the 8-bit types saturate: what is beyond the largest number, 448 or 57344, becomes that number,
+ * infinity too; NaN becomes 0x7f. Min and max keep infinities.
+ *
+ * Source: OCP 8-bit Floating Point Specification (OFP8) 1.0. They saturate as CUDA's cuda_fp8.h with __NV_SATFINITE, which the
+ *         sums and products of NCCL take (src/device/reduce_kernel.h).
+ */
 typedef enum peal_type {
     PEAL_INT8,
     PEAL_UINT8,
@@ -58,8 +66,10 @@ typedef enum peal_type {
     PEAL_UINT64,
     PEAL_BYTE,        /* 8 bits without a meaning: bitwise operations only */
     PEAL_BOOL,        /* C's bool in one byte: logical operations only, which give 0 or 1 */
-    PEAL_FP16,        /* IEEE half precision. Sums and products of this and the next are made in float and rounded to nearest */
-    PEAL_BF16,        /* even, once for each result that is stored or sent: so their bits depend on the algorithm */
+    PEAL_FP8_E4M3,    /* OCP's 8-bit types. This one has no infinity, and one NaN of each sign, 0x7f and 0xff */
+    PEAL_FP8_E5M2,
+    PEAL_FP16,        /* IEEE half precision. Sums and products of this, the next and the last two are made in float and rounded */
+    PEAL_BF16,        /* to nearest even, once for each result that is stored or sent: so their bits depend on the algorithm */
     PEAL_FLOAT,
     PEAL_DOUBLE,
     PEAL_LONG_DOUBLE, /* of this platform's C; results have zeros in its padding */
@@ -82,7 +92,7 @@ typedef enum peal_op {
     PEAL_BOR,
     PEAL_BXOR,
     PEAL_AVG, /* the sum, divided by the number of ranks where it has become the result: by then an integer may have wrapped, */
-              /* and a sum of 16-bit numbers has been rounded to 16 bits, or to infinity. Integers are truncated toward zero */
+              /* and a sum of 8 or 16 bits has been rounded to them. Integers are truncated toward zero */
     PEAL_OP_COUNT
 } peal_op;
 

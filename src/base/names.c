@@ -14,8 +14,8 @@ const char *peal_kind_name(peal_kind kind)
 const char *peal_type_name(peal_type type)
 {
     static const char *const names[PEAL_TYPE_COUNT] = {
-        "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "byte", "bool", "fp16", "bf16", "float", "double",
-        "long_double", "complex_float", "complex_double", "complex_long_double",
+        "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "byte", "bool", "fp8_e4m3", "fp8_e5m2", "fp16",
+        "bf16", "float", "double", "long_double", "complex_float", "complex_double", "complex_long_double",
     };
     return PICK(names, type);
 }
@@ -31,7 +31,7 @@ const char *peal_op_name(peal_op op)
 size_t peal_type_bytes(peal_type type)
 {
     static const size_t bytes[PEAL_TYPE_COUNT] = {
-        1, 1, 2, 2, 4, 4, 8, 8, 1, 1, 2, 2, sizeof(float), sizeof(double), sizeof(long double),
+        1, 1, 2, 2, 4, 4, 8, 8, 1, 1, 1, 1, 2, 2, sizeof(float), sizeof(double), sizeof(long double),
         2 * sizeof(float), 2 * sizeof(double), 2 * sizeof(long double),
     };
     return (unsigned)type < PEAL_TYPE_COUNT ? bytes[type] : 0;

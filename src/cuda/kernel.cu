@@ -324,8 +324,10 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
     }
 #define KERNELS(proto) \
     KERNEL(proto, float, sum_real<float>) \
-    KERNEL(proto, fp16, sum_half<fp16>) \
-    KERNEL(proto, bf16, sum_half<bf16>) \
+    KERNEL(proto, fp8_e4m3, sum_narrow<fp8_e4m3>) \
+    KERNEL(proto, fp8_e5m2, sum_narrow<fp8_e5m2>) \
+    KERNEL(proto, fp16, sum_narrow<fp16>) \
+    KERNEL(proto, bf16, sum_narrow<bf16>) \
     KERNEL(proto, double, sum_real<double>) \
     KERNEL(proto, any, reduce_any)
 KERNELS(ll)

@@ -326,15 +326,18 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
     return PEAL_OK;
 }
 
+/* Sums of these types have their own. */
 #define NAMES(proto) \
-    {"peal_" proto "_float", "peal_" proto "_fp16", "peal_" proto "_bf16", "peal_" proto "_double", "peal_" proto "_any"}
+    {[PEAL_FP8_E4M3] = "peal_" proto "_fp8_e4m3", [PEAL_FP8_E5M2] = "peal_" proto "_fp8_e5m2", \
+     [PEAL_FP16] = "peal_" proto "_fp16",         [PEAL_BF16] = "peal_" proto "_bf16", \
+     [PEAL_FLOAT] = "peal_" proto "_float",       [PEAL_DOUBLE] = "peal_" proto "_double"}
 
 const char *peali_cuda_kernel(const peali_cuda_call *call)
 {
-    static const char *const names[PEALI_CUDA_PROTOS][5] = {NAMES("ll"), NAMES("ll128"), NAMES("bulk")};
-    int what = call->op != PEAL_SUM ? 4 : call->type == PEAL_FLOAT ? 0 : call->type == PEAL_FP16 ? 1 : call->type == PEAL_BF16 ? 2 :
-               call->type == PEAL_DOUBLE ? 3 : 4;
-    return names[call->proto][what];
+    static const char *const names[PEALI_CUDA_PROTOS][PEAL_TYPE_COUNT] = {NAMES("ll"), NAMES("ll128"), NAMES("bulk")};
+    static const char *const any[PEALI_CUDA_PROTOS] = {"peal_ll_any", "peal_ll128_any", "peal_bulk_any"};
+    const char *own = names[call->proto][call->type];
+    return call->op == PEAL_SUM && own ? own : any[call->proto];
 }
 
 /* One thread for each unit of a slice, up to a full block. */

@@ -1,6 +1,6 @@
 /*
  * The arithmetic of the kernels, on 8 bytes of elements at a time, as they lie in memory. A class of arithmetic has a state of
- * the sum so far, in which 16-bit numbers are float, so that they are rounded once for each result; it gives the same bits as the
+ * the sum so far, in which numbers of 8 and 16 bits are float, so that they are rounded once for each result; it gives the same bits as the
  * CPU does (exec/reduce.h).
  */
 #ifndef PEALI_CUDA_REDUCE_CUH
@@ -25,8 +25,9 @@ template <class T> struct lanes {
     T at[8 / sizeof(T)];
 };
 
-/* What a 16-bit number is as a float, which holds every one of them exactly, and a float as the nearest of them, NaN as one. */
+/* What a number of few bits is as a float, which holds all of them exactly, and a float as the nearest of them, NaN as one. */
 struct fp16 {
+    typedef uint16_t bits;
     static DEVICE_MEMBER float wide(uint16_t h)
     {
         return fp16_to_float(h);
@@ -38,6 +39,7 @@ struct fp16 {
 };
 
 struct bf16 {
+    typedef uint16_t bits;
     static DEVICE_MEMBER float wide(uint16_t h)
     {
         return bits_as<float>((uint32_t)h << 16);
@@ -49,6 +51,34 @@ struct bf16 {
         return x != x ? 0x7fc0 : (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
     }
 };
+
+/*
+ * MANT bits behind the point; BIAS is the exponent of 1. SPECIAL is the first code of no number, and the largest number before it:
+ * what is beyond that becomes it. By integers, for not all GPUs have instructions for this.
+ */
+template <int MANT, int BIAS, uint32_t SPECIAL> struct fp8 {
+    typedef uint8_t bits;
+    enum : uint32_t { SHIFT = 23 - MANT, MORE = (uint32_t)(127 - BIAS) << 23, SCALE = (uint32_t)(254 - BIAS) << 23 };
+    static DEVICE_MEMBER float wide(uint8_t c)
+    {
+        uint32_t size = (c & 0x7fU) << SHIFT, sign = (c & 0x80U) << 24;
+        uint32_t number = bits_as<uint32_t>(bits_as<float>(size) * bits_as<float>((uint32_t)SCALE));
+        return bits_as<float>(sign | ((c & 0x7f) >= SPECIAL ? size | 0x7f800000 : number));
+    }
+    /* Below the least normal number it is a whole number of the last bit of LIFT: adding that rounds. */
+    static DEVICE_MEMBER uint8_t narrow(float x)
+    {
+        const uint32_t lift = (uint32_t)(151 - BIAS - MANT) << 23;
+        uint32_t u = bits_as<uint32_t>(x), size = u & 0x7fffffff;
+        uint32_t number = (size - MORE + ((1U << (SHIFT - 1)) - 1) + (size >> SHIFT & 1)) >> SHIFT;
+        if (size < (uint32_t)(128 - BIAS) << 23)
+            number = bits_as<uint32_t>(bits_as<float>(size) + bits_as<float>(lift)) - lift;
+        number = number < SPECIAL ? number : SPECIAL - 1;
+        return (uint8_t)(x != x ? 0x7f : (u >> 24 & 0x80) | number);
+    }
+};
+typedef fp8<3, 7, 0x7f> fp8_e4m3;
+typedef fp8<2, 15, 0x7c> fp8_e5m2;
 
 DEVICE float one_nan(float x)
 {
@@ -86,35 +116,37 @@ template <class T> struct sum_real {
     }
 };
 
-/* Sums, or products, of 16-bit numbers. */
-template <class H, bool PRODUCT = false> struct sum_half {
+/* Sums of numbers of few bits. */
+template <class H> struct sum_narrow {
+    enum { N = 8 / sizeof(typename H::bits) };
+    typedef lanes<typename H::bits> word_lanes;
     struct state {
-        float at[4];
+        float at[N];
     };
-    explicit DEVICE_MEMBER sum_half(const peali_cuda_call &)
+    explicit DEVICE_MEMBER sum_narrow(const peali_cuda_call &)
     {
     }
     DEVICE_MEMBER state first(uint64_t word) const
     {
-        lanes<uint16_t> x = bits_as<lanes<uint16_t>>(word);
+        word_lanes x = bits_as<word_lanes>(word);
         state s;
         UNROLL
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < N; i++)
             s.at[i] = H::wide(x.at[i]);
         return s;
     }
     DEVICE_MEMBER void add(state &s, uint64_t word) const
     {
-        lanes<uint16_t> x = bits_as<lanes<uint16_t>>(word);
+        word_lanes x = bits_as<word_lanes>(word);
         UNROLL
-        for (int i = 0; i < 4; i++)
-            s.at[i] = PRODUCT ? s.at[i] * H::wide(x.at[i]) : s.at[i] + H::wide(x.at[i]);
+        for (int i = 0; i < N; i++)
+            s.at[i] = s.at[i] + H::wide(x.at[i]);
     }
     DEVICE_MEMBER uint64_t result(state s) const
     {
-        lanes<uint16_t> x;
+        word_lanes x;
         UNROLL
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < N; i++)
             x.at[i] = H::narrow(s.at[i]);
         return bits_as<uint64_t>(x);
     }
@@ -150,11 +182,11 @@ template <class T, class U> DEVICE T apply_real(uint8_t op, T a, T b)
     return (a < b) == (op == PEAL_MIN) ? a : b;
 }
 
-/* NaN is below all other numbers as well as above them: it wins. */
-template <class H> DEVICE uint16_t apply_order(uint8_t op, uint16_t a, uint16_t b)
+/* NaN is below all other numbers as well as above them: it wins. Else it is one of both, for infinity may not be narrowed. */
+template <class H> DEVICE typename H::bits apply_order(uint8_t op, typename H::bits a, typename H::bits b)
 {
-    float x = apply_real<float, uint32_t>(op, H::wide(a), H::wide(b));
-    return H::narrow(x);
+    float first = H::wide(a), x = apply_real<float, uint32_t>(op, first, H::wide(b));
+    return x != x ? H::narrow(x) : bits_as<uint32_t>(x) == bits_as<uint32_t>(first) ? a : b;
 }
 
 template <class T, class U> DEVICE uint64_t whole_word(uint8_t op, uint64_t a, uint64_t b)
@@ -177,9 +209,10 @@ template <class T, class U> DEVICE uint64_t real_word(uint8_t op, uint64_t a, ui
 
 template <class H> DEVICE uint64_t order_word(uint8_t op, uint64_t a, uint64_t b)
 {
-    lanes<uint16_t> x = bits_as<lanes<uint16_t>>(a), y = bits_as<lanes<uint16_t>>(b);
+    typedef lanes<typename H::bits> word_lanes;
+    word_lanes x = bits_as<word_lanes>(a), y = bits_as<word_lanes>(b);
     UNROLL
-    for (int i = 0; i < 4; i++)
+    for (unsigned i = 0; i < sizeof x / sizeof x.at[0]; i++)
         x.at[i] = apply_order<H>(op, x.at[i], y.at[i]);
     return bits_as<uint64_t>(x);
 }
@@ -197,54 +230,90 @@ DEVICE_SLOW uint64_t apply_any(uint8_t type, uint8_t op, uint64_t a, uint64_t b)
     case PEAL_UINT64: return whole_word<uint64_t, uint64_t>(op, a, b);
     case PEAL_FLOAT: return real_word<float, uint32_t>(op, a, b);
     case PEAL_DOUBLE: return real_word<double, uint64_t>(op, a, b);
+    case PEAL_FP8_E4M3: return order_word<fp8_e4m3>(op, a, b);
+    case PEAL_FP8_E5M2: return order_word<fp8_e5m2>(op, a, b);
     case PEAL_FP16: return order_word<fp16>(op, a, b);
     case PEAL_BF16: return order_word<bf16>(op, a, b);
     default: return whole_word<uint8_t, uint8_t>(op, a, b); /* uint8, byte, bool */
     }
 }
 
+/* Products of numbers of few bits, not rounded yet. */
+struct products {
+    float at[8];
+};
+
+template <class H> DEVICE products multiply_narrow(products p, uint64_t word)
+{
+    typedef lanes<typename H::bits> word_lanes;
+    word_lanes x = bits_as<word_lanes>(word);
+    UNROLL
+    for (unsigned i = 0; i < sizeof x / sizeof x.at[0]; i++)
+        p.at[i] *= H::wide(x.at[i]);
+    return p;
+}
+
+template <class H> DEVICE uint64_t round_narrow(products p)
+{
+    typedef lanes<typename H::bits> word_lanes;
+    word_lanes x;
+    UNROLL
+    for (unsigned i = 0; i < sizeof x / sizeof x.at[0]; i++)
+        x.at[i] = H::narrow(p.at[i]);
+    return bits_as<uint64_t>(x);
+}
+
+DEVICE_SLOW products multiply_any(uint8_t type, products p, uint64_t word)
+{
+    switch (type) {
+    case PEAL_FP8_E4M3: return multiply_narrow<fp8_e4m3>(p, word);
+    case PEAL_FP8_E5M2: return multiply_narrow<fp8_e5m2>(p, word);
+    case PEAL_FP16: return multiply_narrow<fp16>(p, word);
+    default: return multiply_narrow<bf16>(p, word);
+    }
+}
+
+DEVICE_SLOW uint64_t round_any(uint8_t type, products p)
+{
+    switch (type) {
+    case PEAL_FP8_E4M3: return round_narrow<fp8_e4m3>(p);
+    case PEAL_FP8_E5M2: return round_narrow<fp8_e5m2>(p);
+    case PEAL_FP16: return round_narrow<fp16>(p);
+    default: return round_narrow<bf16>(p);
+    }
+}
+
 struct reduce_any {
     struct state {
         uint64_t word;
-        float at[4]; /* products of 16-bit numbers */
+        products p; /* instead, where numbers of few bits are multiplied */
     };
     uint8_t type, op;
 
     explicit DEVICE_MEMBER reduce_any(const peali_cuda_call &c) : type(c.type), op(c.op)
     {
     }
-    DEVICE_MEMBER bool half_product() const
+    DEVICE_MEMBER bool narrow_product() const
     {
-        return op == PEAL_PROD && (type == PEAL_FP16 || type == PEAL_BF16);
-    }
-    DEVICE_MEMBER float wide(uint16_t h) const
-    {
-        return type == PEAL_FP16 ? fp16::wide(h) : bf16::wide(h);
+        return op == PEAL_PROD && type >= PEAL_FP8_E4M3 && type <= PEAL_BF16;
     }
     DEVICE_MEMBER state first(uint64_t word) const
     {
-        state s = {word, {0}};
-        lanes<uint16_t> x = bits_as<lanes<uint16_t>>(word);
-        for (int i = 0; half_product() && i < 4; i++)
-            s.at[i] = wide(x.at[i]);
+        state s = {word, {{1, 1, 1, 1, 1, 1, 1, 1}}};
+        if (narrow_product())
+            s.p = multiply_any(type, s.p, word);
         return s;
     }
     DEVICE_MEMBER void add(state &s, uint64_t word) const
     {
-        lanes<uint16_t> x = bits_as<lanes<uint16_t>>(word);
-        if (!half_product())
+        if (narrow_product())
+            s.p = multiply_any(type, s.p, word);
+        else
             s.word = apply_any(type, op, s.word, word);
-        for (int i = 0; half_product() && i < 4; i++)
-            s.at[i] *= wide(x.at[i]);
     }
     DEVICE_MEMBER uint64_t result(state s) const
     {
-        lanes<uint16_t> x;
-        if (!half_product())
-            return s.word;
-        for (int i = 0; i < 4; i++)
-            x.at[i] = type == PEAL_FP16 ? fp16::narrow(s.at[i]) : bf16::narrow(s.at[i]);
-        return bits_as<uint64_t>(x);
+        return narrow_product() ? round_any(type, s.p) : s.word;
     }
 };
 
@@ -264,10 +333,11 @@ template <class T> DEVICE uint64_t divide_real(uint64_t word, uint32_t n)
     return bits_as<uint64_t>(x);
 }
 
-template <class H> DEVICE uint64_t divide_half(uint64_t word, uint32_t n)
+template <class H> DEVICE uint64_t divide_narrow(uint64_t word, uint32_t n)
 {
-    lanes<uint16_t> x = bits_as<lanes<uint16_t>>(word);
-    for (int i = 0; i < 4; i++)
+    typedef lanes<typename H::bits> word_lanes;
+    word_lanes x = bits_as<word_lanes>(word);
+    for (unsigned i = 0; i < sizeof x / sizeof x.at[0]; i++)
         x.at[i] = H::narrow(H::wide(x.at[i]) / (float)n);
     return bits_as<uint64_t>(x);
 }
@@ -286,8 +356,10 @@ DEVICE_SLOW uint64_t divide_any(uint8_t type, uint64_t word, uint32_t n)
     case PEAL_UINT64: return divide_whole<uint64_t>(word, n);
     case PEAL_FLOAT: return divide_real<float>(word, n);
     case PEAL_DOUBLE: return divide_real<double>(word, n);
-    case PEAL_FP16: return divide_half<fp16>(word, n);
-    default: return divide_half<bf16>(word, n);
+    case PEAL_FP8_E4M3: return divide_narrow<fp8_e4m3>(word, n);
+    case PEAL_FP8_E5M2: return divide_narrow<fp8_e5m2>(word, n);
+    case PEAL_FP16: return divide_narrow<fp16>(word, n);
+    default: return divide_narrow<bf16>(word, n);
     }
 }
 

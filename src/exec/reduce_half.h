@@ -16,16 +16,21 @@ enum { VECTOR_BYTES = 32 };
 #else
 enum { VECTOR_BYTES = 16 };
 #endif
-enum { HALVES = VECTOR_BYTES / 2, FLOATS = VECTOR_BYTES / 4 }; /* elements of one vector */
 
 typedef uint16_t halves __attribute__((vector_size(VECTOR_BYTES)));
 typedef int16_t signed_halves __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t integers __attribute__((vector_size(VECTOR_BYTES)));
 typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
 
 static INLINE floats apply_floats(peal_op op, floats a, floats b)
 {
     return op == PEAL_SUM ? a + b : a * b;
+}
+
+static INLINE words choose(words mask, words yes, words no)
+{
+    return (mask & yes) | (~mask & no);
 }
 
 static INLINE bool some_nan(const floats x[2])
@@ -127,15 +132,9 @@ static INLINE halves pack_fp16(const floats x[2])
     return give_halves(x, (halves)_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1), 0x7c00, 0x7e00);
 }
 #else
-static INLINE words choose(words mask, words yes, words no)
-{
-    return (mask & yes) | (~mask & no);
-}
-
 /* Of 16 bits in the low half. A denormal is a whole number of 2^-24; exponents differ by 112, that of infinity and NaN by 224. */
 static INLINE floats float_of_fp16(words h)
 {
-    typedef int32_t integers __attribute__((vector_size(VECTOR_BYTES)));
     words size = h & 0x7fff, sign = (h & 0x8000) << 16;
     words small = (words)(__builtin_convertvector((integers)size, floats) * 0x1p-24f);
     words large = (size << 13) + (112U << 23) + ((words)((integers)size >= 0x7c00) & 112U << 23);
@@ -145,7 +144,6 @@ static INLINE floats float_of_fp16(words h)
 /* Below 2^-14 it is a whole number of 2^-24, the last bit of 0.5f: adding that rounds. What rounds beyond 65504 is infinite. */
 static INLINE words fp16_of_float(floats x)
 {
-    typedef int32_t integers __attribute__((vector_size(VECTOR_BYTES)));
     words u = (words)x, size = u & 0x7fffffff;
     words small = (words)((floats)size + 0.5f) - 0x3f000000;
     words large = (size - (112U << 23) + 0xfff + (size >> 13 & 1)) >> 13;
@@ -243,16 +241,25 @@ ONE_HALF(bf16)
 #undef W
 #undef OF
 
+#define T uint16_t
+#define V halves
+#define PARTS 2
 #define OF(x) x##_fp16
 #define TARGET
-#include "exec/reduce_half_fold.h"
+#include "exec/reduce_narrow_fold.h"
 
+#define T uint16_t
+#define V halves
+#define PARTS 2
 #define OF(x) x##_bf16
 #define TARGET
-#include "exec/reduce_half_fold.h"
+#include "exec/reduce_narrow_fold.h"
 
 #if defined(__AVX512F__)
+#define T uint16_t
+#define V halves
+#define PARTS 2
 #define OF(x) x##_native
 #define TARGET NATIVE
-#include "exec/reduce_half_fold.h"
+#include "exec/reduce_narrow_fold.h"
 #endif

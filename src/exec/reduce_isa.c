@@ -3,7 +3,7 @@
  *
  * All compilations give the same bits: each element is folded left to right by itself, nothing is contracted into a fused
  * multiply-add, and every NaN that a reduction makes or passes on is the one that NAN is. The compiler makes the vectors.
- * What rounds in a wider type than it stores (fp16, bf16) does so once for each stored result, whatever the number of sources.
+ * What rounds in a wider type than it stores (fp8, fp16, bf16) does so once for each stored result, whatever the number of sources.
  */
 #include <float.h>
 #include <math.h>
@@ -157,6 +157,7 @@ static __attribute__((noinline)) void run(const struct job *j, size_t count)
 #include "exec/reduce_number.h"
 
 #include "exec/reduce_half.h"
+#include "exec/reduce_fp8.h"
 
 #if defined(__AVX512F__)
 NATIVE static void native_SUM(const struct step *s)
@@ -205,9 +206,9 @@ static INLINE void few_bf16_best(peal_op op, void *const *dst, int ndst, const v
 #define WHOLE(name, bytes) \
     SUMMED(name, bytes) SAME(name, LAND, bytes) SAME(name, LOR, bytes) SAME(name, LXOR, bytes) \
     SAME(name, BAND, bytes) SAME(name, BOR, bytes) SAME(name, BXOR, bytes)
-#define HALF(name, way) \
-    PAIR(name, SUM, way, 2, sizeof(float), GROUP) PAIR(name, PROD, way, 2, sizeof(float), GROUP) \
-    PAIR(name, MIN, name##_order, 2, 2, GROUP) PAIR(name, MAX, name##_order, 2, 2, GROUP)
+#define NARROW(name, way, bytes) \
+    PAIR(name, SUM, way, bytes, sizeof(float), GROUP) PAIR(name, PROD, way, bytes, sizeof(float), GROUP) \
+    PAIR(name, MIN, name##_order, bytes, bytes, GROUP) PAIR(name, MAX, name##_order, bytes, bytes, GROUP)
 #define SCALAR(name, OP, type) PAIR(name, OP, name, sizeof(type), sizeof(type), 2)
 
 WHOLE(uint8, 1)
@@ -218,8 +219,10 @@ ORDERED(int8, 1)
 ORDERED(int16, 2)
 ORDERED(int32, 4)
 ORDERED(int64, 8)
-HALF(fp16, fp16)
-HALF(bf16, bf16_best)
+NARROW(fp8_e4m3, fp8_e4m3, 1)
+NARROW(fp8_e5m2, fp8_e5m2, 1)
+NARROW(fp16, fp16, 2)
+NARROW(bf16, bf16_best, 2)
 SUMMED(float, 4)
 SUMMED(double, 8)
 
@@ -295,6 +298,7 @@ const peali_reduce_table TABLE = {
         [PEAL_INT32] = INTEGERS(int32, uint32),  [PEAL_UINT32] = INTEGERS(uint32, uint32),
         [PEAL_INT64] = INTEGERS(int64, uint64),  [PEAL_UINT64] = INTEGERS(uint64, uint64),
         [PEAL_BYTE] = {BITS(uint8)},             [PEAL_BOOL] = {LOGIC(uint8)},
+        [PEAL_FP8_E4M3] = REALS(fp8_e4m3),       [PEAL_FP8_E5M2] = REALS(fp8_e5m2),
         [PEAL_FP16] = REALS(fp16),               [PEAL_BF16] = REALS(bf16),
         [PEAL_FLOAT] = REALS(float),             [PEAL_DOUBLE] = REALS(double),
         [PEAL_COMPLEX_FLOAT] = {ENTRY(complex_float, SUM), PLAIN_ENTRY(complex_float, PROD)},
@@ -309,6 +313,7 @@ const peali_reduce_table TABLE = {
         [PEAL_INT16] = divide_int16,             [PEAL_UINT16] = divide_uint16,
         [PEAL_INT32] = divide_int32,             [PEAL_UINT32] = divide_uint32,
         [PEAL_INT64] = divide_int64,             [PEAL_UINT64] = divide_uint64,
+        [PEAL_FP8_E4M3] = divide_fp8_e4m3,       [PEAL_FP8_E5M2] = divide_fp8_e5m2,
         [PEAL_FP16] = divide_fp16,               [PEAL_BF16] = divide_bf16,
         [PEAL_FLOAT] = divide_float,             [PEAL_DOUBLE] = divide_double,
         [PEAL_COMPLEX_FLOAT] = divide_complex_float,

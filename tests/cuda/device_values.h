@@ -16,11 +16,12 @@ static inline uint32_t value_random(uint32_t seed)
     return seed ^ seed >> 16;
 }
 
-/* A number of few bits; of a product, one that does not grow. */
-static inline float value_small(peal_op op, uint32_t random)
+/* A number of few bits, whose sums have few bits too; of a product, one that does not grow. */
+static inline float value_small(peal_type type, peal_op op, uint32_t random)
 {
     static const float factors[] = {1, -1, 2, 0.5f};
-    return op == PEAL_PROD ? factors[random % 4] : (float)(int)(random % 17) - 8;
+    int most = type == PEAL_FP8_E4M3 || type == PEAL_FP8_E5M2 ? 1 : 8;
+    return op == PEAL_PROD ? factors[random % 4] : (float)((int)(random % (2 * (uint32_t)most + 1)) - most);
 }
 
 /* X, which has few bits, as a half. */
@@ -43,6 +44,8 @@ static inline void value_store(unsigned char *at, peal_type type, float x)
     memcpy(&bits, &x, sizeof bits);
     brain = (uint16_t)(bits >> 16);
     switch (type) {
+    case PEAL_FP8_E4M3: *at = (unsigned char)((half >> 8 & 0x80) | (x == 0 ? 0 : (half & 0x7fff) - (8 << 10)) >> 7); break;
+    case PEAL_FP8_E5M2: *at = (unsigned char)(half >> 8); break;
     case PEAL_FP16: memcpy(at, &half, sizeof half); break;
     case PEAL_BF16: memcpy(at, &brain, sizeof brain); break;
     case PEAL_FLOAT: memcpy(at, &x, sizeof x); break;
@@ -59,7 +62,7 @@ static inline void value_fill(unsigned char *at, size_t count, peal_type type, p
     for (size_t i = 0; i < count; i++) {
         uint32_t random = value_random(seed + (uint32_t)i * 2654435761u);
         uint64_t bits = random % 3 == 0 ? 0 : (uint64_t)random << 32 | value_random(random);
-        float re = value_small(op, random), im = value_small(op, random >> 8);
+        float re = value_small(type, op, random), im = value_small(type, op, random >> 8);
         float one[2] = {re, im};
         double two[2] = {re, im};
         unsigned char *e = at + i * bytes, truth = random & 1;

@@ -55,7 +55,8 @@ switch_stack:
 
 #define KERNEL_OF(proto, name) extern "C" void peal_##proto##_##name(const peali_cuda_call &call);
 #define KERNELS_OF(proto) \
-    KERNEL_OF(proto, float) KERNEL_OF(proto, fp16) KERNEL_OF(proto, bf16) KERNEL_OF(proto, double) KERNEL_OF(proto, any)
+    KERNEL_OF(proto, float) KERNEL_OF(proto, fp8_e4m3) KERNEL_OF(proto, fp8_e5m2) KERNEL_OF(proto, fp16) KERNEL_OF(proto, bf16) \
+    KERNEL_OF(proto, double) KERNEL_OF(proto, any)
 KERNELS_OF(ll)
 KERNELS_OF(ll128)
 KERNELS_OF(bulk)

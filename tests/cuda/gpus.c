@@ -50,16 +50,19 @@ static uint32_t mix(uint32_t x)
 /* Sums and products that are the same in every order; the others are compared where the order is that of ranks. */
 static int any_order(const peali_cuda_job *job)
 {
-    int real = job->type >= PEAL_FP16;
+    int real = job->type >= PEAL_FP8_E4M3;
     return !real || job->op == PEAL_MIN || job->op == PEAL_MAX;
 }
 
+/* X is 0, 1 or 2. */
 static void put_number(peal_type type, unsigned char *at, uint32_t x)
 {
     float f = (float)x;
     double d = x;
     _Float16 h = (_Float16)f;
     switch (type) {
+    case PEAL_FP8_E4M3: *at = (unsigned char)(x ? 0x30 + 8 * x : 0); break;
+    case PEAL_FP8_E5M2: *at = (unsigned char)(x ? 0x38 + 4 * x : 0); break;
     case PEAL_FP16: memcpy(at, &h, 2); break;
     case PEAL_BF16: memcpy(at, (unsigned char *)&f + 2, 2); break;
     case PEAL_FLOAT: memcpy(at, &f, 4); break;
@@ -70,6 +73,10 @@ static void put_number(peal_type type, unsigned char *at, uint32_t x)
 /* The vector that RANK gives: any bytes, or small numbers. */
 static void fill(const gpus_call *c, int rank, size_t elements, unsigned char *to)
 {
+    for (size_t i = 0; i < elements && c->pairs; i++)
+        to[i] = (unsigned char)(rank ? i : i / 256);
+    if (c->pairs)
+        return;
     size_t size = peal_type_bytes(c->job.type);
     bool bytes = any_order(&c->job) || c->algo->in_rank_order || c->job.kind == PEAL_BROADCAST || c->job.kind == PEAL_ALLGATHER;
     for (size_t i = 0; i < elements * size && bytes; i++)
@@ -77,8 +84,9 @@ static void fill(const gpus_call *c, int rank, size_t elements, unsigned char *t
                 (c->job.type == PEAL_BOOL ? 1 : 255);
     peal_type part = c->job.type;
     part = part == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : part == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : part;
+    uint32_t least = part > PEAL_FP8_E5M2 || c->job.op == PEAL_PROD; /* sums of 3 bits are exact up to 8 */
     for (size_t i = 0; i < elements * size / peal_type_bytes(part) && !bytes; i++)
-        put_number(part, to + i * peal_type_bytes(part), 1 + mix((uint32_t)i + c->seed + (uint32_t)rank * 131) % 2);
+        put_number(part, to + i * peal_type_bytes(part), least + mix((uint32_t)i + c->seed + (uint32_t)rank * 131) % 2);
 }
 
 static bool has_in(const gpus_call *c, int rank)

@@ -16,6 +16,7 @@ typedef struct gpus_call {
     uint32_t seed;      /* of the inputs */
     unsigned in_shift, out_shift; /* bytes that buffers begin behind a multiple of 16 */
     int in_place;
+    int pairs;          /* inputs are bytes, of rank 0 each 256 times and of the others all 256 in a row: all pairs */
     unsigned threads;   /* of a block; 0: as the launcher chooses */
 } gpus_call;
 

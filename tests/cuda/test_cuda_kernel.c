@@ -127,6 +127,27 @@ static void all_types(void **ctx)
     gpus_destroy(&g);
 }
 
+/* All pairs of numbers of 8 bits, so all of their conversions. */
+static void all_pairs(void **ctx)
+{
+    static const peal_op ops[] = {PEAL_SUM, PEAL_PROD, PEAL_MIN, PEAL_MAX, PEAL_AVG};
+    enum { OPS = sizeof ops / sizeof ops[0] };
+    if (ONE_OF > 1)
+        skip();
+    gpus *g = gpus_create(2, 1 << 20);
+    gpus_call calls[2 * OPS];
+    for (int i = 0; i < 2 * OPS; i++) {
+        calls[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, "one_shot"), 2, (peali_cuda_proto)(i % PEALI_CUDA_PROTOS), 65536);
+        calls[i].job.type = i < OPS ? PEAL_FP8_E4M3 : PEAL_FP8_E5M2;
+        calls[i].job.op = ops[i % OPS];
+        calls[i].pairs = true;
+    }
+    assert_int_equal(gpus_run(g, calls, 2 * OPS, NULL, 0, NULL), 0);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_FINE);
+    gpus_destroy(&g);
+}
+
 /* No flag stays where it is for so long that its number comes again. */
 static void lines_are_cleaned(void **ctx)
 {
@@ -223,7 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_algorithms),    cmocka_unit_test(all_types),    cmocka_unit_test(in_a_row),
         cmocka_unit_test(lines_are_cleaned), cmocka_unit_test(calls_differ), cmocka_unit_test(rank_is_missing),
-        cmocka_unit_test(abort_ends_all),
+        cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,63 +1,64 @@
 /*
- * The loops of a 16-bit floating-point type: a template, included once for each with
+ * The loops of a floating-point type that is narrower than float: a template, included once for each with
+ *   T      the type as it lies in memory, an unsigned integer,
+ *   V      a vector of it, which makes PARTS vectors of float,
  *   OF(x)  the name x made this type's own: OF(unpack) and OF(pack),
  *   TARGET instructions beyond those that the file is compiled for, or nothing.
- * As reduce_fold.h, but for partial results, which stay float: the two vectors of one of 16-bit elements lie beside each other.
+ * As reduce_fold.h, but for partial results, which stay float: the PARTS vectors of one lie beside each other.
  */
 
 /* NOUT destinations get the result; 0: it is partial. */
 TARGET static INLINE void OF(vector)(peal_op op, const struct step *s, int k, bool first, int nout, size_t at)
 {
-    floats x[2], y[2];
-    halves h;
+    floats x[PARTS], y[PARTS];
+    V v;
     for (int i = 0; i < k; i++) {
         floats *to = i == 0 ? x : y;
         if (i == 0 && !first) {
-            memcpy(&x[0], (const float *)s->in[0] + at, sizeof x[0]);
-            memcpy(&x[1], (const float *)s->in[0] + at + FLOATS, sizeof x[1]);
+            memcpy(x, (const float *)s->in[0] + at, sizeof x);
         } else {
-            memcpy(&h, (const uint16_t *)s->in[i] + at, sizeof h);
-            OF(unpack)(h, to);
+            memcpy(&v, (const T *)s->in[i] + at, sizeof v);
+            OF(unpack)(v, to);
         }
-        for (int part = 0; i > 0 && part < 2; part++)
+        for (int part = 0; i > 0 && part < PARTS; part++)
             x[part] = apply_floats(op, x[part], y[part]);
     }
     if (nout == 0) {
-        memcpy((float *)s->out + at, &x[0], sizeof x[0]);
-        memcpy((float *)s->out + at + FLOATS, &x[1], sizeof x[1]);
+        memcpy((float *)s->out + at, x, sizeof x);
         return;
     }
-    h = OF(pack)(x);
-    memcpy((uint16_t *)s->out + at, &h, sizeof h);
+    v = OF(pack)(x);
+    memcpy((T *)s->out + at, &v, sizeof v);
     if (nout == 2)
-        memcpy((uint16_t *)s->also + at, &h, sizeof h);
+        memcpy((T *)s->also + at, &v, sizeof v);
 }
 
 /* What is left at the end is made up to a vector. Partial results have room for it, since a block holds whole vectors. */
 TARGET static INLINE void OF(loop)(peal_op op, const struct step *s, int k, bool first, int nout)
 {
     const struct step step = *s; /* in registers: no store can change it */
+    enum { ELEMENTS = sizeof(V) / sizeof(T) };
     size_t at = 0;
 #pragma GCC unroll 2 /* bench_reduce on EPYC 9004: 0.95 of STREAM instead of 0.91 at 64 KiB */
-    for (; at + HALVES <= step.count; at += HALVES)
+    for (; at + ELEMENTS <= step.count; at += ELEMENTS)
         OF(vector)(op, &step, k, first, nout, at);
-    size_t left_bytes = (s->count - at) * sizeof(uint16_t);
+    size_t left_bytes = (s->count - at) * sizeof(T);
     if (left_bytes == 0)
         return;
-    halves in[GROUP], out;
+    V in[GROUP], out;
     struct step rest = {.out = nout ? (void *)&out : (float *)s->out + at, .also = &out};
     for (int i = 0; i < k; i++) {
-        in[i] = (halves){0};
+        in[i] = (V){0};
         if (i == 0 && !first)
             rest.in[0] = (const float *)s->in[0] + at;
         else
-            rest.in[i] = memcpy(&in[i], (const uint16_t *)s->in[i] + at, left_bytes);
+            rest.in[i] = memcpy(&in[i], (const T *)s->in[i] + at, left_bytes);
     }
     OF(vector)(op, &rest, k, first, nout, 0);
     if (nout > 0)
-        memcpy((uint16_t *)s->out + at, &out, left_bytes);
+        memcpy((T *)s->out + at, &out, left_bytes);
     if (nout == 2)
-        memcpy((uint16_t *)s->also + at, &out, left_bytes);
+        memcpy((T *)s->also + at, &out, left_bytes);
 }
 
 TARGET static INLINE void OF(fold)(peal_op op, const struct step *s)
@@ -74,29 +75,32 @@ TARGET static INLINE void OF(fold)(peal_op op, const struct step *s)
         s->first ? OF(loop)(op, s, 4, true, 1) : OF(loop)(op, s, 4, false, 1);
 }
 
-TARGET static INLINE halves OF(quotient)(halves h, float n)
+TARGET static INLINE V OF(quotient)(V v, float n)
 {
-    floats x[2];
-    OF(unpack)(h, x);
-    x[0] /= n;
-    x[1] /= n;
+    floats x[PARTS];
+    OF(unpack)(v, x);
+    for (int part = 0; part < PARTS; part++)
+        x[part] /= n;
     return OF(pack)(x);
 }
 
 TARGET static INLINE void OF(divide)(void *vector, size_t count, int32_t n)
 {
-    uint16_t *x = vector;
+    T *x = vector;
     size_t at = 0;
-    halves h = {0};
-    for (; at + HALVES <= count; at += HALVES) {
-        memcpy(&h, x + at, sizeof h);
-        h = OF(quotient)(h, (float)n);
-        memcpy(x + at, &h, sizeof h);
+    V v = {0};
+    for (; at + sizeof v / sizeof *x <= count; at += sizeof v / sizeof *x) {
+        memcpy(&v, x + at, sizeof v);
+        v = OF(quotient)(v, (float)n);
+        memcpy(x + at, &v, sizeof v);
     }
-    memcpy(&h, x + at, (count - at) * sizeof *x);
-    h = OF(quotient)(h, (float)n);
-    memcpy(x + at, &h, (count - at) * sizeof *x);
+    memcpy(&v, x + at, (count - at) * sizeof *x);
+    v = OF(quotient)(v, (float)n);
+    memcpy(x + at, &v, (count - at) * sizeof *x);
 }
 
 #undef OF
 #undef TARGET
+#undef T
+#undef V
+#undef PARTS
