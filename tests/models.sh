@@ -79,7 +79,7 @@ one() {
     dir=$(mktemp -d) && cd "$dir" || return 1
     # shellcheck disable=SC2086
     spin -a "$@" "$models/$model.pml" > log 2>&1 && $CC $optimize -w -DSAFETY -DMEMLIM=600 -o pan pan.c >> log 2>&1 &&
-        timeout 120 ./pan -n -w20 -m$depth >> log 2>&1
+        timeout 400 ./pan -n -w20 -m$depth >> log 2>&1
     found=$(verdict log)
     echo "$model $*: $found, $(awk '/states, stored/ { print $1 }' log) states"
     [ "$found" = "$want" ] || { echo "it should be: $want"; tail -n 20 log; }
