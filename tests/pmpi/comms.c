@@ -7,7 +7,7 @@
 enum { ALIVE = 24 }; /* all may have a shadow, on MPICH too */
 
 #ifdef MPICH_NAME
-enum { ROUNDS = 100 }; /* more ranks than cores take turns of the scheduler, for they never yield */
+enum { ROUNDS = 30 }; /* more ranks than cores take turns of the scheduler, for they never yield */
 #else
 enum { ROUNDS = 500 };
 #endif
