@@ -9,6 +9,11 @@
 
 #include <cuda.h>
 
+#ifdef cuEventElapsedTime /* to a function of CUDA 12.8, of the same type; Peal takes the one that all drivers have */
+#undef cuEventElapsedTime
+extern __typeof__(cuEventElapsedTime_v2) cuEventElapsedTime;
+#endif
+
 #define SAME(name, symbol, parameters)                                                                                            \
     static_assert(__builtin_types_compatible_p(__typeof__(((peali_cuda_driver *)0)->name), __typeof__(&symbol)), #symbol);
 
@@ -16,18 +21,27 @@
 #define cuDeviceGetUuid_v2 peali_uuid_call
 #define cuIpcGetMemHandle peali_get_call
 #define cuIpcOpenMemHandle_v2 peali_open_call
+#define cuGraphKernelNodeGetParams_v2 peali_node_call
 peali_cu_result peali_uuid_call(peali_cu_uuid *, peali_cu_device);
 peali_cu_result peali_get_call(peali_cu_ipc *, peali_cu_ptr);
 peali_cu_result peali_open_call(peali_cu_ptr *, peali_cu_ipc, unsigned);
+peali_cu_result peali_node_call(peali_cu_node, peali_cu_kernel_node *);
 PEALI_CUDA_FUNCTIONS(SAME)
 #undef cuDeviceGetUuid_v2
 #undef cuIpcGetMemHandle
 #undef cuIpcOpenMemHandle_v2
+#undef cuGraphKernelNodeGetParams_v2
 
 static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetUuid_v2), CUresult (*)(CUuuid *, CUdevice)), "");
 static_assert(__builtin_types_compatible_p(__typeof__(&cuIpcGetMemHandle), CUresult (*)(CUipcMemHandle *, CUdeviceptr)), "");
 typedef CUresult open_handle(CUdeviceptr *, CUipcMemHandle, unsigned);
 static_assert(__builtin_types_compatible_p(__typeof__(&cuIpcOpenMemHandle_v2), open_handle *), "");
+typedef CUresult get_node(CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v2 *);
+static_assert(__builtin_types_compatible_p(__typeof__(&cuGraphKernelNodeGetParams_v2), get_node *), "");
+static_assert(sizeof(peali_cu_kernel_node) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2), "");
+static_assert(offsetof(peali_cu_kernel_node, grid) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX), "");
+static_assert(offsetof(peali_cu_kernel_node, context) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ctx), "");
+static_assert(PEALI_CU_NODE_KERNEL == (int)CU_GRAPH_NODE_TYPE_KERNEL, "");
 static_assert(sizeof(peali_cu_uuid) == sizeof(CUuuid) && sizeof(peali_cu_ipc) == sizeof(CUipcMemHandle), "");
 
 static_assert(PEALI_CU_OUT_OF_MEMORY == (int)CUDA_ERROR_OUT_OF_MEMORY && PEALI_CU_NO_DEVICE == (int)CUDA_ERROR_NO_DEVICE, "");

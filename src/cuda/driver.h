@@ -21,8 +21,19 @@ typedef struct CUstream_st *peali_cu_strm;
 typedef struct CUfunc_st *peali_cu_func;
 typedef struct CUlib_st *peali_cu_lib;
 typedef struct CUkern_st *peali_cu_kern;
+typedef struct CUevent_st *peali_cu_event;
+typedef struct CUgraph_st *peali_cu_graph;
+typedef struct CUgraphNode_st *peali_cu_node;
+typedef struct CUgraphExec_st *peali_cu_exec;
 typedef struct { char bytes[64]; } peali_cu_ipc;
 typedef struct { char bytes[16]; } peali_cu_uuid;
+typedef struct peali_cu_kernel_node {
+    peali_cu_func func;
+    unsigned grid[3], block[3], shared_bytes;
+    void **parameters, **extra;
+    peali_cu_kern kernel;
+    peali_cu_ctx context;
+} peali_cu_kernel_node;
 
 enum {
     PEALI_CU_OUT_OF_MEMORY = 2, PEALI_CU_NO_DEVICE = 100, PEALI_CU_INVALID_IMAGE = 200, PEALI_CU_NO_BINARY = 209,
@@ -36,6 +47,7 @@ enum {
     PEALI_CU_LIBRARY_PRESERVED = 1, /* the image stays where it is */
     PEALI_CU_MEMORY_HOST = 1, PEALI_CU_MEMORY_DEVICE = 2, /* CUmemorytype */
     PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_MANAGED = 8, PEALI_CU_POINTER_DEVICE = 9, /* CUpointer_attribute */
+    PEALI_CU_NODE_KERNEL = 0, /* CUgraphNodeType */
     PEALI_CU_DEVICE_MAJOR = 75, PEALI_CU_DEVICE_MINOR = 76, /* CUdevice_attribute: compute capability */
 };
 
@@ -76,7 +88,20 @@ enum {
     F(StreamSynchronize, cuStreamSynchronize, (peali_cu_strm))                                                                    \
     F(StreamQuery, cuStreamQuery, (peali_cu_strm))                                                                                \
     F(StreamIsCapturing, cuStreamIsCapturing, (peali_cu_strm, peali_cu_enum *))                                                   \
+    F(StreamBeginCapture, cuStreamBeginCapture_v2, (peali_cu_strm, peali_cu_enum))                                                \
+    F(StreamEndCapture, cuStreamEndCapture, (peali_cu_strm, peali_cu_graph *))                                                    \
     F(ThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (peali_cu_enum *))                                      \
+    F(EventCreate, cuEventCreate, (peali_cu_event *, unsigned))                                                                   \
+    F(EventRecord, cuEventRecord, (peali_cu_event, peali_cu_strm))                                                                \
+    F(EventElapsedTime, cuEventElapsedTime, (float *, peali_cu_event, peali_cu_event))                                            \
+    F(EventDestroy, cuEventDestroy_v2, (peali_cu_event))                                                                          \
+    F(GraphGetNodes, cuGraphGetNodes, (peali_cu_graph, peali_cu_node *, size_t *))                                                \
+    F(GraphNodeGetType, cuGraphNodeGetType, (peali_cu_node, peali_cu_enum *))                                                     \
+    F(GraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, (peali_cu_node, peali_cu_kernel_node *))                           \
+    F(GraphInstantiateWithFlags, cuGraphInstantiateWithFlags, (peali_cu_exec *, peali_cu_graph, unsigned long long))              \
+    F(GraphLaunch, cuGraphLaunch, (peali_cu_exec, peali_cu_strm))                                                                 \
+    F(GraphDestroy, cuGraphDestroy, (peali_cu_graph))                                                                             \
+    F(GraphExecDestroy, cuGraphExecDestroy, (peali_cu_exec))                                                                      \
     F(LibraryLoadData, cuLibraryLoadData,                                                                                         \
       (peali_cu_lib *, const void *, peali_cu_enum *, void **, unsigned, peali_cu_enum *, void **, unsigned))                     \
     F(LibraryGetKernel, cuLibraryGetKernel, (peali_cu_kern *, peali_cu_lib, const char *))                                        \

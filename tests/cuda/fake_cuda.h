@@ -11,7 +11,8 @@
  *                               pci: it goes over PCI, so without atomics
  *     FAKE_CUDA_FAIL=cuMemAlloc_v2:2:999    the second call of it from now on fails with 999
  *
- * Pointers are addresses of the process, on devices too. The only kernel parameter is a peali_cuda_call.
+ * Pointers are addresses of the process, on devices too. The only kernel parameter is a peali_cuda_call, but for the kernel that
+ * verifies races (bench/differ.c).
  */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
@@ -20,10 +21,10 @@
 
 #include "cuda/driver.h"
 
-typedef struct CUgraph_st *fake_graph;
-typedef struct CUgraphExec_st *fake_exec;
-typedef struct CUgraphNode_st *fake_node;
-typedef struct CUevent_st *fake_event;
+typedef peali_cu_graph fake_graph;
+typedef peali_cu_exec fake_exec;
+typedef peali_cu_node fake_node;
+typedef peali_cu_event fake_event;
 
 enum { FAKE_NODE_KERNEL, FAKE_NODE_MEMCPY, FAKE_NODE_MEMSET, FAKE_NODE_HOST }; /* CUgraphNodeType */
 
@@ -33,18 +34,7 @@ enum { FAKE_NODE_KERNEL, FAKE_NODE_MEMCPY, FAKE_NODE_MEMSET, FAKE_NODE_HOST }; /
     F(cuMemGetInfo_v2, (size_t *, size_t *))                                                                                      \
     F(cuMemAllocManaged, (peali_cu_ptr *, size_t, unsigned))                                                                      \
     F(cuCtxSetCurrent, (peali_cu_ctx))                                                                                            \
-    F(cuStreamBeginCapture_v2, (peali_cu_strm, peali_cu_enum))                                                                    \
-    F(cuStreamEndCapture, (peali_cu_strm, fake_graph *))                                                                          \
-    F(cuGraphInstantiateWithFlags, (fake_exec *, fake_graph, unsigned long long))                                                 \
-    F(cuGraphLaunch, (fake_exec, peali_cu_strm))                                                                                  \
-    F(cuGraphGetNodes, (fake_graph, fake_node *, size_t *))                                                                       \
-    F(cuGraphNodeGetType, (fake_node, peali_cu_enum *))                                                                           \
-    F(cuGraphDestroy, (fake_graph))                                                                                               \
-    F(cuGraphExecDestroy, (fake_exec))                                                                                            \
-    F(cuEventCreate, (fake_event *, unsigned))                                                                                    \
-    F(cuEventRecord, (fake_event, peali_cu_strm))                                                                                 \
     F(cuEventSynchronize, (fake_event))                                                                                           \
-    F(cuEventDestroy_v2, (fake_event))                                                                                            \
     F(cuStreamWaitEvent, (peali_cu_strm, fake_event, unsigned))
 
 #define FAKE_API __attribute__((visibility("default")))
@@ -62,5 +52,9 @@ FAKE_API void fake_cuda_fail(const char *symbol, int n, peali_cu_result result);
  */
 typedef void fake_emulation(const char *kernel, unsigned grid, unsigned block, const void *parameters);
 FAKE_API bool fake_cuda_emulate(fake_emulation *emulation);
+
+/* A kernel of GRID CTAs on STREAM that does WORK with a copy of the BYTES, at most 128, at PARAMETERS. */
+typedef void fake_work(const void *parameters);
+FAKE_API peali_cu_result fake_cuda_work(peali_cu_strm stream, unsigned grid, fake_work *work, const void *parameters, size_t bytes);
 
 #endif

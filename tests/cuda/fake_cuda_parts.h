@@ -39,6 +39,9 @@ typedef struct fake_op {
     const char *kernel;
     unsigned grid, block;
     peali_cuda_call call;
+    fake_work *work; /* in place of Peal's kernel */
+    char parameters[128];
+    uint64_t *stamp_ns; /* gets the time when it ran */
     peali_cu_ptr to, from;
     size_t bytes;
     unsigned char value;
@@ -120,6 +123,9 @@ peali_cu_strm fake_find(peali_cu_strm handle);
 
 /* O runs in S (NULL: that is an error), or becomes a node of what is captured. */
 peali_cu_result fake_put(peali_cu_strm s, const fake_op *o);
+
+/* O becomes a launch of the kernel that verifies races, if it is one. */
+bool fake_differ(fake_op *o, void **parameters);
 
 void fake_add_node(fake_graph graph, const fake_op *o);
 void fake_free_nodes(fake_graph graph);

@@ -28,6 +28,16 @@ peali_cu_result cuGraphNodeGetType(fake_node node, peali_cu_enum *type)
     return 0;
 }
 
+/* Of the sizes alone. */
+peali_cu_result cuGraphKernelNodeGetParams_v2(fake_node node, peali_cu_kernel_node *kernel)
+{
+    ENTER(cuGraphKernelNodeGetParams_v2);
+    if (node->op.kind != KERNEL)
+        return INVALID_VALUE;
+    *kernel = (peali_cu_kernel_node){.grid = {node->op.grid, 1, 1}, .block = {node->op.block, 1, 1}};
+    return 0;
+}
+
 peali_cu_result cuGraphInstantiateWithFlags(fake_exec *exec, fake_graph graph, unsigned long long flags)
 {
     ENTER_UNSAFE(cuGraphInstantiateWithFlags);

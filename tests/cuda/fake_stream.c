@@ -6,10 +6,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct CUevent_st {
     fake_moment at;
+    uint64_t stamp_ns;
     fake_capture *capture; /* recorded in it; AT counts its operations then */
 };
 
@@ -29,18 +31,29 @@ bool fake_cuda_emulate(fake_emulation *how)
 
 /* The lock is held in all static functions, but for the work itself. */
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static void run(const peali_cu_strm s, const fake_op *o)
 {
     bool foreign = o->kind == COPY && fake_foreign(s->context, o->to);
     pthread_mutex_unlock(&fake_lock);
     while (foreign && fake_p2p("hang"))
         sleep(1);
-    if (o->kind == KERNEL && emulation)
+    if (o->work)
+        o->work(o->parameters);
+    else if (o->kind == KERNEL && emulation)
         emulation(o->kernel, o->grid, o->block, &o->call);
     if (o->kind == COPY && !(foreign && fake_p2p("lost")))
         memmove((void *)(uintptr_t)o->to, (const void *)(uintptr_t)o->from, o->bytes);
     if (o->kind == SET)
         memset((void *)(uintptr_t)o->to, o->value, o->bytes);
+    if (o->stamp_ns)
+        *o->stamp_ns = now_ns();
     pthread_mutex_lock(&fake_lock);
 }
 
@@ -314,11 +327,12 @@ peali_cu_result cuLaunchKernel(peali_cu_func f, unsigned gx, unsigned gy, unsign
     fake_op o = {.kind = KERNEL, .kernel = (const char *)f, .grid = gx, .block = bx};
     if (!context || !f || gx * gy * gz == 0 || bx * by * bz == 0 || bx > 1024 || !parameters)
         return context ? INVALID_VALUE : INVALID_CONTEXT;
-    memcpy(&o.call, parameters[0], sizeof o.call);
+    if (!fake_differ(&o, parameters))
+        memcpy(&o.call, parameters[0], sizeof o.call);
     pthread_mutex_lock(&fake_lock);
     peali_cu_strm s = fake_find(stream);
     bool ours = s && s->context == context;
-    peali_cu_result result = !ours ? INVALID_HANDLE : !all_reached(context, &o.call) ? ILLEGAL_ADDRESS : fake_put(s, &o);
+    peali_cu_result result = !ours ? INVALID_HANDLE : !o.work && !all_reached(context, &o.call) ? ILLEGAL_ADDRESS : fake_put(s, &o);
     pthread_mutex_unlock(&fake_lock);
     return result;
 }
@@ -470,12 +484,30 @@ peali_cu_result cuEventRecord(fake_event event, peali_cu_strm handle)
     pthread_mutex_lock(&fake_lock);
     peali_cu_strm s = fake_find(handle);
     peali_cu_result result = !s ? INVALID_HANDLE : entangled(s, true) ? CAPTURE_IMPLICIT : 0;
+    if (result == 0 && !s->capture)
+        result = fake_put(s, &(fake_op){.kind = NOTHING, .stamp_ns = &event->stamp_ns});
     if (result == 0) {
         event->capture = s->capture;
         event->at = (fake_moment){s, s->capture ? s->captured : s->given};
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
+}
+
+static bool happened(const struct CUevent_st *event)
+{
+    return event->at.stream && event->at.stream->done >= event->at.n;
+}
+
+peali_cu_result cuEventElapsedTime(float *ms, fake_event from, fake_event to)
+{
+    ENTER(cuEventElapsedTime);
+    pthread_mutex_lock(&fake_lock);
+    bool captured = from->capture || to->capture, both = happened(from) && happened(to);
+    if (!captured && both)
+        *ms = (float)(int64_t)(to->stamp_ns - from->stamp_ns) / 1e6f;
+    pthread_mutex_unlock(&fake_lock);
+    return captured ? INVALID_HANDLE : both ? 0 : NOT_READY;
 }
 
 /* S, captured or not, comes after what is captured of another stream: a fork or a join. */
