@@ -3,29 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd_bench_gpu.h"
 #include "commands.h"
 #include "report.h"
 
-/* The first rank writes; files that fail make the run fail, a plot without gnuplot does not. */
-static int write_files(const peali_race *race, const peali_origin *host)
+static int race_hosts(peali_race *race, const peali_origin *host)
 {
-    if (race->flags->plot)
-        peali_plot_svg(race, host, race->flags->plot);
-    return race->flags->json && !peali_save_json(race, host, race->flags->json);
+    if (race->team->rank == 0)
+        peali_report_head(race, host);
+    int result = peali_race_run(race, peali_report_row);
+    if (race->team->rank == 0 && !peali_report_all(race, host))
+        result = 1;
+    return result;
 }
 
 static int race_once(peali_team *team, void *arg)
 {
     peali_race race = {.flags = arg, .team = team};
     peali_origin host = peali_origin_find();
-    if (team->rank == 0)
-        peali_report_head(&race, &host);
-    int result = peali_race_run(&race, peali_report_row);
-    if (team->rank == 0) {
-        peali_report_winners(&race);
-        if (write_files(&race, &host))
-            result = 1;
-    }
+    int result = race.flags->cuda ? peali_bench_gpu_run(&race, &host) : race_hosts(&race, &host);
     peali_race_end(&race);
     return result;
 }
@@ -44,21 +40,39 @@ static int refuse(const char *why)
     return 2;
 }
 
+/* What cannot be raced, or NULL. */
+static const char *misused(const peali_flags *flags)
+{
+    static char why[512];
+    if (flags->vs_mpi && interposed())
+        return "--vs mpi under libpeal_mpi.so would race Peal against itself; unset LD_PRELOAD";
+    if (flags->vs_mpi && flags->threads)
+        return "--vs mpi wants ranks that are MPI processes: start it by mpirun, without --threads";
+    if (flags->cuda && flags->vs_mpi)
+        return "--mem cuda: the peer is NCCL; give --vs nccl";
+    if (!flags->cuda && (flags->vs_nccl || flags->gpus || flags->graph || flags->calls > 1))
+        return "--vs nccl, -g, -m and --graph are for GPUs; give --mem cuda too";
+    if (flags->gpus && flags->threads)
+        return "-g is the number of threads too; leave --threads away";
+    if (flags->cuda && flags->threads)
+        return "--mem cuda: give -g N for threads with a GPU each";
+    return flags->cuda && peali_bench_gpu_missing(flags, why, sizeof why) ? why : NULL;
+}
+
 int peali_cmd_bench(int argc, char **argv)
 {
     peali_flags flags;
     int code = peali_flags_parse(argc, argv, &flags);
     if (code != -1)
         return code;
-    if (flags.vs_mpi && interposed())
-        return refuse("--vs mpi under libpeal_mpi.so would race Peal against itself; unset LD_PRELOAD");
-    if (flags.vs_mpi && flags.threads)
-        return refuse("--vs mpi wants ranks that are MPI processes: start it by mpirun, without --threads");
-    if (flags.threads)
-        return peali_team_threads(flags.threads, race_once, &flags);
+    const char *why = misused(&flags);
+    if (why)
+        return refuse(why);
+    if (flags.threads || flags.gpus)
+        return peali_team_threads(flags.threads ? flags.threads : flags.gpus, race_once, &flags);
 #ifdef PEALI_BENCH_MPI
     return peali_team_mpi(race_once, &flags);
 #else
-    return refuse("built without MPI, so ranks are threads: give --threads N");
+    return refuse("built without MPI, so ranks are threads: give --threads N, or -g N with --mem cuda");
 #endif
 }

@@ -115,10 +115,10 @@ static bool has_levels(const char *algo)
 /* One slice is forced too: the table in use must not decide. */
 static void enter_algo(peali_race *race, const peal_algo *algo, size_t bytes)
 {
-    peali_race_enter(race, (peali_runner){"peal", algo->name, true, SIZE_MAX});
+    peali_race_enter(race, (peali_runner){.impl = "peal", .variant = algo->name, .peal = true, .slice_bytes = SIZE_MAX});
     for (size_t slice = LEAST_SLICE; slice <= MOST_SLICE && slice <= bytes / LEAST_K; slice *= 4)
         if (bytes / slice <= MOST_K)
-            peali_race_enter(race, (peali_runner){"peal", algo->name, true, slice});
+            peali_race_enter(race, (peali_runner){.impl = "peal", .variant = algo->name, .peal = true, .slice_bytes = slice});
 }
 
 static void enter_all(const sweep *s, peali_race *race, peal_kind kind, size_t bytes)

@@ -8,7 +8,7 @@
 
 #include "sched/tuning.h"
 
-enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE, F_MEM };
+enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE, F_MEM, F_GRAPH };
 
 static const struct flag {
     int code;
@@ -25,8 +25,11 @@ static const struct flag {
     {'c', "check", "0|1", "verify every call's result (1)"},
     {F_INPLACE, "inplace", "no|yes|both", "send and receive buffer are one (no)"},
     {F_ALGO, "algo", "NAMES|all|auto", "algorithms to race, between commas; auto is Peal's choice (auto)"},
-    {F_MEM, "mem", "host|shared", "buffers of malloc, or of peal_mem_alloc (host)"},
-    {F_VS, "vs", "mpi", "race the MPI's own collective too, in turns"},
+    {F_MEM, "mem", "host|shared|cuda", "buffers of malloc, of peal_mem_alloc, or on a GPU for each rank (host)"},
+    {F_VS, "vs", "mpi|nccl", "race the MPI's own collective too, or NCCL's (--mem cuda), in turns"},
+    {'g', "ngpus", "N", "--mem cuda: ranks are N threads of this process, on GPUs 0 to N-1 (MPI processes, by their local ranks)"},
+    {'m', "agg_iters", "N", "--mem cuda: calls enqueued in a row for one time, which is divided by N (1)"},
+    {F_GRAPH, "graph", "N", "--mem cuda: also race N calls that are captured into a graph and replayed"},
     {F_THREADS, "threads", "N", "ranks are N threads of this process (they are MPI processes)"},
     {F_JSON, "json", "FILE", "write machine, versions and rows to FILE"},
     {F_PLOT, "plot", "FILE.svg", "draw time against size to FILE.svg, by gnuplot"},
@@ -47,7 +50,8 @@ bool peali_flags_first(void)
 
 static void usage(FILE *to)
 {
-    fputs("usage: mpirun -n RANKS peal bench COLLECTIVE [flags], or peal bench COLLECTIVE --threads RANKS [flags]\n"
+    fputs("usage: mpirun -n RANKS peal bench COLLECTIVE [flags], or peal bench COLLECTIVE --threads RANKS [flags],\n"
+          "       or peal bench COLLECTIVE --mem cuda -g GPUS [flags]\n"
           "  sizes are those of the vector; of allgather and reduce_scatter: of all ranks together\n", to);
     for (int i = 0; i < NFLAGS; i++) {
         char letter[8] = "    ", name[64];
@@ -140,6 +144,20 @@ static bool set_size(peali_flags *flags, int code, const char *text)
     return bytes > 0;
 }
 
+static bool set_memory(peali_flags *flags, const char *text)
+{
+    flags->shared = strcmp(text, "shared") == 0;
+    flags->cuda = strcmp(text, "cuda") == 0;
+    return flags->shared || flags->cuda || strcmp(text, "host") == 0;
+}
+
+static bool set_peer(peali_flags *flags, const char *text)
+{
+    flags->vs_mpi |= strcmp(text, "mpi") == 0;
+    flags->vs_nccl |= strcmp(text, "nccl") == 0;
+    return strcmp(text, "mpi") == 0 || strcmp(text, "nccl") == 0;
+}
+
 static bool set(peali_flags *flags, int code, char *text)
 {
     int check = -1;
@@ -153,8 +171,11 @@ static bool set(peali_flags *flags, int code, char *text)
     case 'c': return number(text, 0, &check) && (flags->check = check != 0, check < 2);
     case F_INPLACE: return set_place(flags, text);
     case F_ALGO: return peali_flags_known(flags->kind, flags->algo = text);
-    case F_MEM: return (flags->shared = strcmp(text, "shared") == 0) || strcmp(text, "host") == 0;
-    case F_VS: return flags->vs_mpi = strcmp(text, "mpi") == 0;
+    case F_MEM: return set_memory(flags, text);
+    case F_VS: return set_peer(flags, text);
+    case 'g': return number(text, 1, &flags->gpus);
+    case 'm': return number(text, 1, &flags->calls);
+    case F_GRAPH: return number(text, 1, &flags->graph);
     case F_THREADS: return number(text, 1, &flags->threads);
     case F_JSON: flags->json = text; return true;
     case F_PLOT: flags->plot = text; return true;
@@ -225,7 +246,7 @@ static int parse_all(int argc, char **argv, peali_flags *flags)
 int peali_flags_parse(int argc, char **argv, peali_flags *flags)
 {
     *flags = (peali_flags){.kind = PEAL_ALLREDUCE, .min_bytes = 16, .max_bytes = 64 << 20, .factor = 4, .warmup = 2, .check = true,
-                           .types = 1u << PEAL_FLOAT, .ops = 1u << PEAL_SUM, .place = {true, false}, .algo = "auto"};
+                           .types = 1u << PEAL_FLOAT, .ops = 1u << PEAL_SUM, .place = {true, false}, .algo = "auto", .calls = 1};
     bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
     int kind = help ? PEAL_ALLREDUCE : peali_tuning_kind(argc < 2 ? "" : argv[1]);
     if (kind < 0)

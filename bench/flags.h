@@ -19,8 +19,12 @@ typedef struct peali_flags {
     bool place[2];       /* out of place, in place */
     const char *algo;    /* "auto", "all", or names between commas */
     bool shared;         /* buffers of peal_mem_alloc */
-    bool vs_mpi;
+    bool cuda;           /* buffers on GPUs */
+    bool vs_mpi, vs_nccl;
     int threads; /* 0: ranks are MPI processes */
+    int gpus;    /* as THREADS, each with a GPU */
+    int calls;   /* on GPUs: in a row, for one time */
+    int graph;   /* on GPUs: in a graph, for one time; 0: none is raced */
     const char *json, *plot;
 } peali_flags;
 

@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { PERIOD = 251, REPEAT = 16 };
+enum { PERIOD = PEALI_PATTERN_PERIOD, REPEAT = PEALI_PATTERN_REPEAT };
 
 static uint32_t mix(uint32_t rank, uint32_t k)
 {

@@ -12,6 +12,8 @@
 
 #include <peal/peal.h>
 
+enum { PEALI_PATTERN_PERIOD = 251, PEALI_PATTERN_REPEAT = 16 }; /* elements; and how many times the tables have them, once more */
+
 typedef struct peali_pattern {
     size_t elem;  /* bytes of one */
     char *mine;   /* what this rank gives */

@@ -72,9 +72,9 @@ static void script(FILE *to, const peali_race *race, const peali_origin *host, c
 {
     const peali_row *row = &race->rows[0];
     fprintf(to, "set terminal svg size 900,560 font \"sans,13\" background rgb \"white\"\nset output \"%s\"\n", file);
-    fprintf(to, "set title \"%s %s %s, %d ranks%s\\n%s, %d cores\" noenhanced\n", peal_kind_name(race->flags->kind),
-            peal_type_name(row->type), peal_op_name(row->op), race->team->nranks, row->inplace ? ", in place" : "", host->cpu,
-            host->cores);
+    fprintf(to, "set title \"%s %s %s, %d ranks%s\\n%s, %d %s\" noenhanced\n", peal_kind_name(race->flags->kind),
+            peal_type_name(row->type), peal_op_name(row->op), race->team->nranks, row->inplace ? ", in place" : "",
+            race->gpu ? race->gpu->name : host->cpu, race->gpu ? race->team->nranks : host->cores, race->gpu ? "GPUs" : "cores");
     fputs("set logscale xy\nset grid\nset key top left reverse Left\n"
           "set xlabel \"size of the vector (bytes)\"\n"
           "set ylabel \"median time of the slowest rank (us)\"\nset format y \"%g\"\n", to);

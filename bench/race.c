@@ -32,7 +32,7 @@ struct heat {
     double wrong[PEALI_RUNNERS];
 };
 
-static void fail(peali_team *team, const char *who, const char *why)
+void peali_race_fail(peali_team *team, const char *who, const char *why)
 {
     fprintf(stderr, "peal bench: rank %d: %s: %s\n", team->rank, who, why);
     team->quit(team);
@@ -43,15 +43,20 @@ static void prepare(struct heat *h, const peali_runner *runner)
 {
     const char *algo = strcmp(runner->variant, "auto") == 0 ? NULL : runner->variant;
     if (runner->peal && peal_comm_force(h->team->comm, h->kind, algo) != PEAL_OK)
-        fail(h->team, runner->variant, "refused");
+        peali_race_fail(h->team, runner->variant, "refused");
     if (runner->slice_bytes)
         peal_comm_force_slice(h->team->comm, runner->slice_bytes);
 }
 
-/* Of a vector that is made of one part for each rank; else 1. */
+size_t peali_race_parts(const peali_race *race)
+{
+    peal_kind kind = race->flags->kind;
+    return kind == PEAL_ALLGATHER || kind == PEAL_REDUCE_SCATTER ? (size_t)race->team->nranks : 1;
+}
+
 static size_t parts(const struct heat *h)
 {
-    return h->kind == PEAL_ALLGATHER || h->kind == PEAL_REDUCE_SCATTER ? (size_t)h->team->nranks : 1;
+    return peali_race_parts(h->race);
 }
 
 /* Where this rank's part begins in a vector of all parts. */
@@ -92,9 +97,9 @@ static void call(struct heat *h, const peali_runner *runner)
     if (runner->peal) {
         peal_status status = call_peal(h);
         if (status != PEAL_OK)
-            fail(h->team, runner->variant, peal_status_text(status));
+            peali_race_fail(h->team, runner->variant, peal_status_text(status));
     } else if (!h->team->own(h->kind, h->inplace ? NULL : h->in, h->out, h->count, h->type, h->op)) {
-        fail(h->team, runner->impl, "its collective failed");
+        peali_race_fail(h->team, runner->impl, "its collective failed");
     }
 }
 
@@ -157,14 +162,13 @@ static void agree(struct heat *h, int which)
     h->calls++;
 }
 
-/* Timed calls of each runner: as asked, or what 0.3 s hold by the slowest rank's clock. */
-static int how_many(struct heat *h, double warm_ns, int warm_rounds)
+/* As asked, or what 0.3 s hold by the slowest rank's clock. */
+int peali_race_iters(const peali_race *race, double warm_ns, int warm_rounds)
 {
-    const peali_flags *flags = h->race->flags;
-    h->team->max(h->team, &warm_ns, 1);
-    if (flags->iters)
-        return flags->iters;
-    double fit = 0.3e9 * h->race->nrunners * warm_rounds / (warm_ns + 1);
+    race->team->max(race->team, &warm_ns, 1);
+    if (race->flags->iters)
+        return race->flags->iters;
+    double fit = 0.3e9 * race->nrunners * warm_rounds / (warm_ns + 1);
     return fit < 5 ? 5 : fit > 2000 ? 2000 : (int)fit;
 }
 
@@ -184,7 +188,7 @@ static void warm(struct heat *h)
         for (int i = 0; i < h->race->nrunners; i++)
             turn(h, i);
     }
-    h->iters = how_many(h, (double)(peali_clock_ns() - start), rounds);
+    h->iters = peali_race_iters(h->race, (double)(peali_clock_ns() - start), rounds);
 }
 
 static int ascending(const void *a, const void *b)
@@ -223,36 +227,47 @@ static double predicted_us(const struct heat *h, const peali_runner *runner, siz
 }
 
 /* The bandwidth of the busiest link, over algbw: nccl-tests' factors. */
-static double bus(const struct heat *h)
+static double bus(const peali_race *race)
 {
-    double others = (double)(h->team->nranks - 1) / h->team->nranks;
-    return h->kind == PEAL_ALLREDUCE ? 2 * others : parts(h) > 1 ? others : 1;
+    double others = (double)(race->team->nranks - 1) / race->team->nranks;
+    return race->flags->kind == PEAL_ALLREDUCE ? 2 * others : peali_race_parts(race) > 1 ? others : 1;
+}
+
+double peali_median(double *samples, int n)
+{
+    qsort(samples, (size_t)n, sizeof *samples, ascending);
+    return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
+}
+
+void peali_row_times(peali_row *row, const peali_race *race, double *samples, int n)
+{
+    row->samples = n;
+    row->median_us = peali_median(samples, n);
+    row->min_us = samples[0];
+    row->p99_us = at(samples, n, 0.99);
+    row->algbw = (double)row->bytes / row->median_us / 1e3;
+    row->busbw = row->algbw * bus(race);
 }
 
 static peali_row score(struct heat *h, int which)
 {
     const peali_runner *runner = &h->race->runners[which];
-    double *samples = h->samples + (size_t)which * (size_t)h->iters;
-    int n = h->iters;
-    qsort(samples, (size_t)n, sizeof *samples, ascending);
-    double median = n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
     size_t bytes = h->count * parts(h) * h->pattern->elem;
-    double algbw = (double)bytes / median / 1e3;
-    return (peali_row){
+    peali_row row = {
         .bytes = bytes, .count = h->count, .type = h->type, .op = h->op, .inplace = h->inplace,
-        .impl = runner->impl, .variant = named(h, runner), .chosen = is_chosen(h, runner),
-        .samples = n, .min_us = samples[0], .median_us = median, .p99_us = at(samples, n, 0.99),
+        .impl = runner->impl, .variant = named(h, runner), .mode = "eager", .buffers = "reused", .chosen = is_chosen(h, runner),
         .predicted_us = predicted_us(h, runner, bytes),
-        .algbw = algbw, .busbw = algbw * bus(h),
         .wrong = h->wrong[which], .verified = h->race->flags->check && h->wrong[which] == 0,
     };
+    peali_row_times(&row, h->race, h->samples + (size_t)which * (size_t)h->iters, h->iters);
+    return row;
 }
 
-static void keep(peali_race *race, peali_row row)
+void peali_race_keep(peali_race *race, peali_row row)
 {
     peali_row *rows = realloc(race->rows, (size_t)(race->nrows + 1) * sizeof *rows);
     if (!rows)
-        fail(race->team, "rows", "no memory");
+        peali_race_fail(race->team, "rows", "no memory");
     race->rows = rows;
     rows[race->nrows++] = row;
 }
@@ -263,7 +278,7 @@ static void run_heat(struct heat *h, void (*print)(const peali_race *race, const
     warm(h);
     h->samples = calloc((size_t)race->nrunners * (size_t)h->iters, sizeof *h->samples);
     if (!h->samples)
-        fail(h->team, "samples", "no memory");
+        peali_race_fail(h->team, "samples", "no memory");
     for (int k = 0; k < h->iters; k++)
         for (int i = 0; i < race->nrunners; i++)
             h->samples[i * h->iters + k] = turn(h, i);
@@ -271,9 +286,9 @@ static void run_heat(struct heat *h, void (*print)(const peali_race *race, const
     h->team->max(h->team, h->wrong, race->nrunners);
     peal_status unforced = peal_comm_force(h->team->comm, h->kind, NULL);
     if (unforced != PEAL_OK)
-        fail(h->team, "auto", peal_status_text(unforced));
+        peali_race_fail(h->team, "auto", peal_status_text(unforced));
     for (int i = 0; i < race->nrunners; i++) {
-        keep(race, score(h, i));
+        peali_race_keep(race, score(h, i));
         if (h->team->rank == 0 && print)
             print(race, &race->rows[race->nrows - 1]);
     }
@@ -281,69 +296,91 @@ static void run_heat(struct heat *h, void (*print)(const peali_race *race, const
     h->samples = NULL;
 }
 
-/* All sizes of one type and op. */
-static void run_sizes(struct heat *h, void (*print)(const peali_race *race, const peali_row *row))
+void peali_race_sizes(const peali_race *race, size_t elem, const peali_race_visit *visit)
 {
-    const peali_flags *f = h->race->flags;
-    size_t elem = h->pattern->elem, last = 0;
+    const peali_flags *f = race->flags;
+    size_t last = 0;
     for (double bytes = (double)f->min_bytes; bytes <= (double)f->max_bytes;
          bytes = f->step_bytes ? bytes + (double)f->step_bytes : bytes * f->factor) {
-        h->count = (size_t)bytes / elem / parts(h);
-        if (h->count == last)
+        size_t count = (size_t)bytes / elem / peali_race_parts(race);
+        if (count == last)
             continue;
-        last = h->count;
-        for (int place = 0; place < 2; place++) {
-            h->inplace = place == 1;
-            memset(h->wrong, 0, sizeof h->wrong);
+        last = count;
+        for (int place = 0; place < 2; place++)
             if (f->place[place])
-                run_heat(h, print);
-        }
+                visit->size(visit->arg, count, place == 1);
     }
+}
+
+/* What a race on the host goes through. */
+struct course {
+    struct heat *heat;
+    void (*print)(const peali_race *race, const peali_row *row);
+};
+
+static void run_size(void *arg, size_t count, bool inplace)
+{
+    struct course *course = arg;
+    struct heat *h = course->heat;
+    h->count = count;
+    h->inplace = inplace;
+    memset(h->wrong, 0, sizeof h->wrong);
+    run_heat(h, course->print);
 }
 
 static void create_pattern(struct heat *h, peali_pattern *pattern)
 {
     bool all = combines(h->kind);
     if (!peali_pattern_create(pattern, all ? h->team->rank : 0, all ? h->team->nranks : 1, h->type, h->op))
-        fail(h->team, "pattern", "no memory");
+        peali_race_fail(h->team, "pattern", "no memory");
     h->pattern = pattern;
 }
 
-static void run_types(struct heat *h, void (*print)(const peali_race *race, const peali_row *row))
+void peali_race_types(const peali_race *race, const peali_race_visit *visit)
 {
-    const peali_flags *f = h->race->flags;
+    const peali_flags *f = race->flags;
     for (int t = 0; t < PEAL_TYPE_COUNT; t++)
-        for (int o = 0; o < PEAL_OP_COUNT; o++) {
-            h->type = (peal_type)t;
-            h->op = (peal_op)o;
-            if (!(f->types >> t & 1) || !(f->ops >> o & 1) || !peal_op_takes(h->op, h->type))
-                continue;
-            peali_pattern pattern;
-            create_pattern(h, &pattern);
-            run_sizes(h, print);
-            peali_pattern_destroy(&pattern);
-        }
+        for (int o = 0; o < PEAL_OP_COUNT; o++)
+            if ((f->types >> t & 1) && (f->ops >> o & 1) && peal_op_takes((peal_op)o, (peal_type)t))
+                visit->type(visit->arg, (peal_type)t, (peal_op)o);
+}
+
+static void run_type(void *arg, peal_type type, peal_op op)
+{
+    struct course *course = arg;
+    struct heat *h = course->heat;
+    peali_pattern pattern;
+    h->type = type;
+    h->op = op;
+    create_pattern(h, &pattern);
+    peali_race_sizes(h->race, pattern.elem, &(peali_race_visit){.size = run_size, .arg = arg});
+    peali_pattern_destroy(&pattern);
 }
 
 void peali_race_enter(peali_race *race, peali_runner runner)
 {
     if (race->nrunners == PEALI_RUNNERS)
-        fail(race->team, runner.variant, "too many variants in one race");
+        peali_race_fail(race->team, runner.variant, "too many variants in one race");
     race->runners[race->nrunners++] = runner;
 }
 
-static void enter_all(peali_race *race)
+void peali_race_algos(peali_race *race)
 {
     const peali_flags *f = race->flags;
     peal_problem problem = {.kind = f->kind, .nranks = race->team->nranks, .nnodes = 1};
     if (strcmp(f->algo, "auto") == 0)
-        peali_race_enter(race, (peali_runner){"peal", "auto", true, 0});
+        peali_race_enter(race, (peali_runner){.impl = "peal", .variant = "auto", .peal = true});
     for (int i = 0; peali_algos[i]; i++)
         if (peali_algos[i]->kind == f->kind && peali_flags_listed(peali_algos[i]->name, f->algo) &&
             peali_algo_fits(peali_algos[i], &problem))
-            peali_race_enter(race, (peali_runner){"peal", peali_algos[i]->name, true, 0});
-    if (f->vs_mpi && race->team->peer)
-        peali_race_enter(race, (peali_runner){race->team->peer, "default", false, 0});
+            peali_race_enter(race, (peali_runner){.impl = "peal", .variant = peali_algos[i]->name, .peal = true});
+}
+
+static void enter_all(peali_race *race)
+{
+    peali_race_algos(race);
+    if (race->flags->vs_mpi && race->team->peer)
+        peali_race_enter(race, (peali_runner){.impl = race->team->peer, .variant = "default"});
 }
 
 static void *get_buffer(const peali_race *race, size_t bytes)
@@ -364,7 +401,7 @@ static struct heat open_heat(peali_race *race, size_t most)
     struct heat h = {.race = race, .team = race->team, .in = get_buffer(race, bytes), .out = get_buffer(race, bytes),
                      .kind = race->flags->kind, .type = PEAL_FLOAT, .op = PEAL_SUM};
     if (!h.in || !h.out)
-        fail(race->team, "buffers", "no memory; lower -e");
+        peali_race_fail(race->team, "buffers", "no memory; lower -e");
     memset(h.in, 0, bytes);
     memset(h.out, 0, bytes);
     return h;
@@ -389,7 +426,7 @@ int peali_race_run(peali_race *race, void (*print)(const peali_race *race, const
     enter_all(race);
     if (!peali_config_get()->nodes)
         peali_measure(race->team, &race->cost);
-    run_types(&h, print);
+    peali_race_types(race, &(peali_race_visit){.type = run_type, .arg = &(struct course){&h, print}});
     close_heat(&h);
     double wrong = 0;
     for (int i = 0; i < race->nrows; i++)

@@ -49,7 +49,7 @@ void peali_report_row(const peali_race *race, const peali_row *row)
 
 const char *peali_runner_label(const peali_runner *runner)
 {
-    return runner->peal ? runner->variant : runner->impl;
+    return runner->label[0] ? runner->label : runner->peal ? runner->variant : runner->impl;
 }
 
 /* Of a column of the winners' table: its name, or 100 s with a tenth of a microsecond. */
@@ -97,4 +97,15 @@ void peali_report_winners(const peali_race *race)
         contest(race, row);
         last = row;
     }
+}
+
+bool peali_report_all(const peali_race *race, const peali_origin *host)
+{
+    if (race->flags->vs_nccl)
+        peali_report_gpu_contests(race);
+    else
+        peali_report_winners(race);
+    if (race->flags->plot)
+        peali_plot_svg(race, host, race->flags->plot);
+    return !race->flags->json || peali_save_json(race, host, race->flags->json);
 }

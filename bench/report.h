@@ -25,6 +25,14 @@ void peali_report_head(const peali_race *race, const peali_origin *host);
 void peali_report_row(const peali_race *race, const peali_row *row);
 void peali_report_winners(const peali_race *race);
 
+/* The same of a race on GPUs: report_gpu.c. */
+void peali_report_gpu_head(const peali_race *race, const peali_origin *host);
+void peali_report_gpu_row(const peali_race *race, const peali_row *row);
+void peali_report_gpu_contests(const peali_race *race);
+
+/* The winners, and the files that the flags ask for: by one rank. False where a file failed; a plot without gnuplot does not. */
+bool peali_report_all(const peali_race *race, const peali_origin *host);
+
 /* Writes FILE; false where that failed, which was printed. */
 bool peali_save_json(const peali_race *race, const peali_origin *host, const char *file);
 bool peali_plot_svg(const peali_race *race, const peali_origin *host, const char *file);

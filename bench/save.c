@@ -1,4 +1,5 @@
-/* A race as JSON: {machine, versions, commit, rows}; the keys are the same in every file under results. */
+/* A race as JSON: {machine, versions, commit, rows}; the keys are the same in every file under results,
+ * and races on GPUs have some more. */
 #include <stdio.h>
 #include <time.h>
 
@@ -15,6 +16,37 @@ static void add_machine(cJSON *root, const peali_origin *host)
     cJSON_AddNumberToObject(machine, "cores", host->cores);
     cJSON_AddNumberToObject(machine, "memory_bytes", (double)host->memory_bytes);
     cJSON_AddStringToObject(machine, "kernel", host->kernel);
+}
+
+/* What races on GPUs have besides. */
+static void add_gpu(cJSON *root, const peali_race *race)
+{
+    const peali_race_gpu *gpu = race->gpu;
+    cJSON *machine = cJSON_GetObjectItem(root, "machine"), *versions = cJSON_GetObjectItem(root, "versions");
+    char text[32];
+    cJSON_AddStringToObject(machine, "gpu", gpu->name);
+    cJSON_AddNumberToObject(machine, "gpus", race->team->nranks);
+    cJSON_AddNumberToObject(machine, "link_gbps", gpu->link);
+    snprintf(text, sizeof text, "%d.%d", gpu->cuda_version / 1000, gpu->cuda_version / 10 % 100);
+    cJSON_AddStringToObject(versions, "cuda", text);
+    cJSON_AddStringToObject(versions, "driver", gpu->driver);
+    if (!gpu->nccl_version)
+        return;
+    snprintf(text, sizeof text, "%d.%d.%d", gpu->nccl_version / 10000, gpu->nccl_version / 100 % 100, gpu->nccl_version % 100);
+    cJSON_AddStringToObject(versions, "nccl", text);
+    cJSON_AddStringToObject(versions, "nccl_nvls_enable", gpu->nvls);
+}
+
+static void add_gpu_figures(cJSON *to, const peali_row *row)
+{
+    cJSON_AddNumberToObject(to, "calls", row->calls);
+    cJSON_AddNumberToObject(to, "host_us", row->host_us);
+    cJSON_AddNumberToObject(to, "enqueue_us", row->enqueue_us);
+    cJSON_AddNumberToObject(to, "ctas", row->ctas);
+    if (row->link > 0)
+        cJSON_AddNumberToObject(to, "link", row->link);
+    else
+        cJSON_AddNullToObject(to, "link");
 }
 
 static void add_versions(cJSON *root, const peali_team *team)
@@ -50,15 +82,17 @@ static void add_row(cJSON *rows, const peali_race *race, const peali_row *row, c
     cJSON_AddStringToObject(to, "type", peal_type_name(row->type));
     cJSON_AddStringToObject(to, "op", peal_op_name(row->op));
     cJSON_AddNumberToObject(to, "nranks", race->team->nranks);
-    cJSON_AddStringToObject(to, "mem", race->flags->shared ? "shared" : "host");
-    cJSON_AddStringToObject(to, "buffers", "reused");
-    cJSON_AddStringToObject(to, "mode", "eager");
+    cJSON_AddStringToObject(to, "mem", race->gpu ? "cuda" : race->flags->shared ? "shared" : "host");
+    cJSON_AddStringToObject(to, "buffers", row->buffers);
+    cJSON_AddStringToObject(to, "mode", row->mode);
     cJSON_AddBoolToObject(to, "inplace", row->inplace);
     cJSON_AddStringToObject(to, "transport", peal_comm_transport(race->team->comm));
     cJSON_AddStringToObject(to, "impl", row->impl);
     cJSON_AddStringToObject(to, "variant", row->variant);
     cJSON_AddBoolToObject(to, "chosen", row->chosen);
     add_figures(to, row);
+    if (race->gpu)
+        add_gpu_figures(to, row);
     cJSON_AddItemToArray(rows, to);
 }
 
@@ -81,6 +115,8 @@ bool peali_save_json(const peali_race *race, const peali_origin *host, const cha
     cJSON *root = cJSON_CreateObject();
     add_machine(root, host);
     add_versions(root, race->team);
+    if (race->gpu)
+        add_gpu(root, race);
     cJSON_AddStringToObject(root, "commit", peali_origin_commit());
     cJSON *rows = cJSON_AddArrayToObject(root, "rows");
     for (int i = 0; i < race->nrows; i++)

@@ -16,7 +16,7 @@ allowed() {
     heap)  echo base exec heap ;; # of exec the pool alone, below
     comm)  echo base sched topo lower net exec cuda comm ;;
     pmpi)  echo base comm pmpi ;; # of comm the one header that libpeal exports for it, below
-    bench) echo base sched topo lower study ;;
+    bench) echo base sched topo lower study cuda ;; # of cuda the driver alone, below
     esac
 }
 
@@ -28,6 +28,7 @@ refused() {
         '"'*/*) target=${name#?}; target=${target%%/*}
             case " $(allowed "$room") " in *" $target "*) ;; *) echo "$where: $name" ;; esac
             [ "$room" = heap ] && [ "$target" = exec ] && [ "$name" != '"exec/pool.h' ] && echo "$where: $name"
+            [ "$room" = bench ] && [ "$target" = cuda ] && [ "$name" != '"cuda/driver.h' ] && echo "$where: $name"
             [ "$room" = pmpi ] && [ "$target" = comm ] && [ "$name" != '"comm/comm.h' ] && echo "$where: $name" ;;
         '<mpi.h'|'<peal/mpi.h') case $where in
             src/pmpi/*|src/net/net_mpi.[ch]|src/comm/comm_mpi.c|bench/team_mpi.c|bench/examples/*) ;;
@@ -52,6 +53,7 @@ plant exec src/exec/run.c '#include <mpi.h>'
 plant heap src/heap/block.c '#include "exec/plan.h"'
 plant pmpi src/pmpi/hooks.c '#include "net/net.h"'
 plant bench bench/race.c '#include "exec/run.h"'
+plant bench bench/race.c '#include "cuda/team.h"'
 
 found=$(for file in src/*/*.[ch] src/*/*.in bench/*.[ch]; do
     [ -e "$file" ] || continue
