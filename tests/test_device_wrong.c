@@ -214,7 +214,7 @@ static void other_device(seat *s)
     void *at = seat_alloc(s, 4000);
     SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
     seat_sync(s);
-    seat_must(s->cu->DevicePrimaryCtxRetain(&context, (s->device + 1) % 4), "cuDevicePrimaryCtxRetain");
+    seat_must(s->cu->DevicePrimaryCtxRetain(&context, (s->device + 1) % devices_here()), "cuDevicePrimaryCtxRetain");
     seat_must(s->cu->CtxPushCurrent(context), "cuCtxPushCurrent");
     peali_cu_ptr there;
     seat_must(s->cu->MemAlloc(&there, 4000), "cuMemAlloc");
@@ -311,7 +311,8 @@ static void test_wrong_buffers(void **state)
                                  "was freed", NULL};
     const char *const device[] = {"is memory of device", NULL};
     play(2, wrong_buffers, NULL, texts);
-    play(2, other_device, NULL, device);
+    if (devices_here() > 1)
+        play(2, other_device, NULL, device);
 }
 
 static int run(const char *name, bool timeouts)

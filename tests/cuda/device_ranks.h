@@ -59,6 +59,14 @@ static inline void seat_must(peali_cu_result result, const char *what)
     }
 }
 
+/* How many there are here. */
+static inline int devices_here(void)
+{
+    int devices = 0;
+    seat_must(peali_cuda_driver_get(NULL)->DeviceGetCount(&devices), "cuDeviceGetCount");
+    return devices;
+}
+
 /* Zeroed device memory. */
 static inline void *seat_alloc(const seat *s, size_t bytes)
 {
@@ -126,8 +134,7 @@ static inline void seat_take(peal_comm *comm, int rank, void *ctx)
     seats *all = ctx;
     seat s = {comm, rank, peal_comm_size(comm), all->ctx, peali_cuda_driver_get(NULL), 0, NULL, 0};
     peali_cu_ctx context, popped;
-    int devices = 0;
-    seat_must(s.cu->DeviceGetCount(&devices), "cuDeviceGetCount");
+    int devices = devices_here();
     if (all->devices > 0 && all->devices < devices)
         devices = all->devices;
     s.device = rank % devices;
