@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomics.h"
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "mismatch_scenes.h"
@@ -36,7 +37,6 @@ struct round {
     struct scene scenes[MOST_AT_ONCE];
     struct end ends[MOST_RANKS][MOST_AT_ONCE];
     int64_t said_ns[MOST_AT_ONCE][MOST_RANKS]; /* by which rank, since the start; NEVER */
-    int64_t late_ns;                           /* a late rank calls so much later */
     int64_t start_ns;
     FILE *log;
 };
@@ -111,7 +111,7 @@ static void move_on(struct player *p, int k)
             finish(p, k, status);
     } else if (!scene_call(s, bad, p->at[k], &call)) {
         p->over[k] = true;
-    } else if (!late || peali_clock_ns() - p->round->start_ns > p->round->late_ns) {
+    } else if (!late || may_come(p->round, k)) {
         peal_status status = scene_begin(&call, p->in, p->out[k], p->comms[k], &p->requests[k]);
         if (status != PEAL_OK)
             finish(p, k, status);
@@ -145,7 +145,7 @@ static void note(struct round *r, const char *line)
         return;
     const struct scene *s = &r->scenes[k];
     if (s->defect == MISSING ? misses(line, s->bad) : scene_named(s, r->n, first_number(k), line))
-        r->said_ns[k][rank] = peali_clock_ns() - r->start_ns;
+        peali_store_relaxed(&r->said_ns[k][rank], peali_clock_ns() - r->start_ns);
 }
 
 static void watch(struct round *r)

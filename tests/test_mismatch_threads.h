@@ -66,6 +66,15 @@ static bool owns_round(const struct player *p)
     return p->rank == 0;
 }
 
+/* A late rank calls when others have said that it did not. */
+static bool may_come(const struct round *r, int k)
+{
+    for (int rank = 0; rank < r->n; rank++)
+        if (peali_load_relaxed(&r->said_ns[k][rank]) != NEVER)
+            return true;
+    return false;
+}
+
 static void *member_main(void *member)
 {
     play(member);
@@ -77,7 +86,6 @@ static void run_ranks(struct round *r)
     static struct member members[MOST_RANKS];
     peal_threads *threads;
     pthread_barrier_t barrier;
-    r->late_ns = (r->scenes[0].size == LARGE || r->scenes[0].size == HIGH_LIMIT ? 20 : 5) * PARLEY_MS * (int64_t)1000000;
     if (peal_threads_create(r->n, &threads) != PEAL_OK || pthread_barrier_init(&barrier, NULL, (unsigned)r->n) != 0)
         exit(2);
     for (int k = 0; k < r->n; k++) {
