@@ -1,7 +1,8 @@
 /*
- * Averages: what PEAL_AVG gives is what PEAL_SUM gives, divided once, bit for bit, in every type and by every algorithm of the
- * three collectives that combine; within reach by pull and by push, with one rank staged, on two nodes and by messages alone; cut
- * into slices or not, in place or not. What is not a result is left alone.
+ * Averages and premultiplied sums: what PEAL_AVG gives is what PEAL_SUM gives, divided once, and what PEAL_PREMUL_SUM gives is what
+ * PEAL_SUM gives of the products; bit for bit, in every type and by every algorithm of the three collectives that combine; within
+ * reach by pull and by push, with one rank staged, on two nodes and by messages alone; cut into slices or not, in place or not.
+ * What is not a result is left alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,6 +26,7 @@ typedef struct scene {
 /* A call, and this rank's buffers for it. */
 typedef struct turn {
     const peal_algo *algo;
+    peal_op op;
     peal_type type;
     size_t count;
     int n, rank, root, in_place;
@@ -74,8 +76,29 @@ static peal_status call(peal_comm *comm, const turn *t, peal_op op, const void *
     return status == PEAL_OK ? peal_wait(&request) : status;
 }
 
-/* True where the average of T is its sum, divided. */
-static int average(peal_comm *comm, turn *t)
+/* A number of its own for each rank, not so large that products overflow. */
+static void choose_scalar(const turn *t, unsigned char *scalar)
+{
+    long double v = (long double)(t->rank + 2) / 3;
+    size_t bytes = peal_type_bytes(t->type);
+    memset(scalar, 0x3c + t->rank % 4, bytes);
+    for (size_t i = 0; (t->type == PEAL_LONG_DOUBLE || t->type == PEAL_COMPLEX_LONG_DOUBLE) && i < bytes; i += sizeof v)
+        memcpy(scalar + i, &v, sizeof v);
+}
+
+/* The products of COUNT elements at IN and the scalar, which is told to the communicator. */
+static int premultiply(peal_comm *comm, const turn *t, unsigned char *in, size_t count)
+{
+    unsigned char scalar[2 * sizeof(long double)];
+    size_t elem = peal_type_bytes(t->type);
+    choose_scalar(t, scalar);
+    for (size_t i = 0; i < count; i++)
+        peali_reduce_find(t->type, PEAL_PROD)((void *[]){in + i * elem}, 1, (const void *[]){in + i * elem, scalar}, 2, 1, false);
+    return peal_comm_premul(comm, scalar, t->type) == PEAL_OK;
+}
+
+/* True where the result of T is the sum, divided, or that of the products. */
+static int scaled(peal_comm *comm, turn *t)
 {
     size_t elem = peal_type_bytes(t->type), bytes = wanted(t) * elem, in_bytes = given(t) * elem;
     unsigned char *in = t->in_place ? t->out : t->in, *again = malloc(in_bytes);
@@ -84,11 +107,12 @@ static int average(peal_comm *comm, turn *t)
     memset(t->want, UNTOUCHED, sizeof t->want);
     fill(t, again, given(t));
     memcpy(t->in, again, in_bytes);
-    int right = call(comm, t, PEAL_SUM, t->in, t->want) == PEAL_OK;
-    if (bytes > 0)
+    int right = t->op == PEAL_AVG || premultiply(comm, t, t->in, given(t));
+    right = right && call(comm, t, PEAL_SUM, t->in, t->want) == PEAL_OK;
+    if (bytes > 0 && t->op == PEAL_AVG)
         peali_divide_find(t->type)(t->want, t->count, t->n);
     memcpy(in, again, in_bytes);
-    right = right && call(comm, t, PEAL_AVG, in, out) == PEAL_OK && memcmp(out, t->want, bytes) == 0;
+    right = right && call(comm, t, t->op, in, out) == PEAL_OK && memcmp(out, t->want, bytes) == 0;
     size_t after = t->in_place ? in_bytes : bytes;
     right = right && memcmp(t->out + after, t->want + after, sizeof t->out - after) == 0;
     right = right && (t->in_place || memcmp(t->in, again, in_bytes) == 0);
@@ -114,14 +138,15 @@ static void play(peal_comm *comm, int rank, void *ctx)
     t->root = s->n - 1;
     for (const peal_algo *const *a = peali_algos; *a; a++)
         for (int type = 0; type < PEAL_TYPE_COUNT && fits(s, *a); type++)
-            for (int variant = 0; variant < 4 && peal_op_takes(PEAL_AVG, (peal_type)type) && !*s->wrong[rank]; variant++) {
+            for (int variant = 0; variant < 8 && peal_op_takes(PEAL_AVG, (peal_type)type) && !*s->wrong[rank]; variant++) {
                 t->algo = *a;
                 t->type = (peal_type)type;
                 t->count = variant & 1 ? MOST_COUNT : 2;
-                t->in_place = variant >> 1;
-                if (peal_comm_force(comm, (*a)->kind, (*a)->name) != PEAL_OK || !average(comm, t))
-                    snprintf(s->wrong[rank], sizeof s->wrong[rank], "%s %s of %zu %s%s", peal_kind_name((*a)->kind), (*a)->name,
-                             t->count, peal_type_name(t->type), t->in_place ? " in place" : "");
+                t->in_place = variant >> 1 & 1;
+                t->op = variant >> 2 ? PEAL_PREMUL_SUM : PEAL_AVG;
+                if (peal_comm_force(comm, (*a)->kind, (*a)->name) != PEAL_OK || !scaled(comm, t))
+                    snprintf(s->wrong[rank], sizeof s->wrong[rank], "%s %s, %s of %zu %s%s", peal_kind_name((*a)->kind), (*a)->name,
+                             peal_op_name(t->op), t->count, peal_type_name(t->type), t->in_place ? " in place" : "");
             }
     free(t);
 }
@@ -193,10 +218,33 @@ static void by_hand(peal_comm *comm, int rank, void *ctx)
                                  peal_comm_choice(comm, PEAL_ALLREDUCE, count, PEAL_FLOAT, PEAL_SUM)) != 0;
 }
 
+/* Nothing is multiplied by a number that was not said, or of another type; it may change between calls, but not in one. */
+static void premul_by_hand(peal_comm *comm, int rank, void *ctx)
+{
+    int *wrong = ctx;
+    peal_request *request;
+    float ones[1000], sum[1000], half = 0.5f, own = (float)rank;
+    for (int i = 0; i < 1000; i++)
+        ones[i] = 1;
+    wrong[rank] = peal_allreduce(ones, sum, 1000, PEAL_FLOAT, PEAL_PREMUL_SUM, comm, NULL) != PEAL_ERR_INVALID;
+    wrong[rank] |= peal_comm_premul(comm, &half, PEAL_BOOL) != PEAL_ERR_INVALID;
+    wrong[rank] |= peal_comm_premul(comm, NULL, PEAL_FLOAT) != PEAL_ERR_INVALID;
+    wrong[rank] |= peal_comm_premul(comm, &half, PEAL_FLOAT) != PEAL_OK;
+    wrong[rank] |= peal_allreduce(ones, sum, 1000, PEAL_INT32, PEAL_PREMUL_SUM, comm, NULL) != PEAL_ERR_INVALID;
+    wrong[rank] |= peal_iallreduce(ones, sum, 1000, PEAL_FLOAT, PEAL_PREMUL_SUM, comm, NULL, &request) != PEAL_OK;
+    wrong[rank] |= peal_comm_premul(comm, &own, PEAL_FLOAT) != PEAL_ERR_INVALID;
+    wrong[rank] |= peal_wait(&request) != PEAL_OK || sum[0] != 1.5f || sum[999] != 1.5f;
+    wrong[rank] |= peal_comm_premul(comm, &own, PEAL_FLOAT) != PEAL_OK;
+    wrong[rank] |= peal_allreduce(ones, ones, 1000, PEAL_FLOAT, PEAL_PREMUL_SUM, comm, NULL) != PEAL_OK || ones[999] != 3;
+}
+
 static void test_by_hand(void **state)
 {
     int wrong[3] = {0};
     assert_int_equal(team_run(3, by_hand, wrong), PEAL_OK);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(wrong[r], 0);
+    assert_int_equal(team_run(3, premul_by_hand, wrong), PEAL_OK);
     for (int r = 0; r < 3; r++)
         assert_int_equal(wrong[r], 0);
 }

@@ -82,9 +82,10 @@ static void names(void **state)
     assert_string_equal(peal_op_name(PEAL_SUM), "sum");
     assert_string_equal(peal_op_name(PEAL_BXOR), "bxor");
     assert_string_equal(peal_op_name(PEAL_AVG), "avg");
+    assert_string_equal(peal_op_name(PEAL_PREMUL_SUM), "premul_sum");
     assert_string_equal(peal_kind_name(PEAL_KIND_COUNT), "?");
     assert_string_equal(peal_type_name((peal_type)-1), "?");
-    assert_string_equal(peal_op_name(PEAL_OP_COUNT), "?");
+    assert_string_equal(peal_op_name((peal_op)(PEAL_PREMUL_SUM + 1)), "?");
     assert_int_equal(peal_type_bytes(PEAL_UINT16), 2);
     assert_int_equal(peal_type_bytes(PEAL_FLOAT), 4);
     assert_int_equal(peal_type_bytes(PEAL_BYTE), 1);
@@ -97,15 +98,15 @@ static void names(void **state)
 static void op_takes(void **state)
 {
     (void)state;
-    for (int op = 0; op < PEAL_OP_COUNT; op++)
+    for (int op = 0; op <= PEAL_PREMUL_SUM; op++)
         for (int type = 0; type < PEAL_TYPE_COUNT; type++) {
             int complex_number = type >= PEAL_COMPLEX_FLOAT, real = type >= PEAL_FP8_E4M3 && !complex_number;
-            int sum = op == PEAL_SUM || op == PEAL_PROD || op == PEAL_AVG, extreme = op == PEAL_MIN || op == PEAL_MAX;
+            int sum = op == PEAL_SUM || op == PEAL_PROD || op >= PEAL_AVG, extreme = op == PEAL_MIN || op == PEAL_MAX;
             int logical = op == PEAL_LAND || op == PEAL_LOR || op == PEAL_LXOR, bitwise = !sum && !extreme && !logical;
             int takes = type == PEAL_BYTE ? bitwise : type == PEAL_BOOL ? logical : complex_number ? sum : !real || sum || extreme;
             assert_int_equal(peal_op_takes((peal_op)op, (peal_type)type), takes);
         }
-    assert_int_equal(peal_op_takes(PEAL_OP_COUNT, PEAL_INT8), 0);
+    assert_int_equal(peal_op_takes((peal_op)(PEAL_PREMUL_SUM + 1), PEAL_INT8), 0);
     assert_int_equal(peal_op_takes(PEAL_SUM, PEAL_TYPE_COUNT), 0);
 }
 

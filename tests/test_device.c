@@ -39,6 +39,11 @@ typedef struct buffers {
 
 static peal_status call(const deed *d, const void *in, void *out, peal_comm *comm, void *stream)
 {
+    unsigned char scalar[2 * sizeof(long double)];
+    bool few_bits = d->type == PEAL_FP8_E4M3 || d->type == PEAL_FP8_E5M2, premul = d->op == PEAL_PREMUL_SUM;
+    value_fill(scalar, 1, d->type, few_bits ? PEAL_SUM : PEAL_PROD, d->seed + (unsigned)peal_comm_rank(comm));
+    if (premul && peal_op_takes(d->op, d->type) && peal_comm_premul(comm, scalar, d->type) != PEAL_OK)
+        return PEAL_ERR_INVALID;
     switch (d->kind) {
     case PEAL_ALLREDUCE: return peal_allreduce(in, out, d->count, d->type, d->op, comm, stream);
     case PEAL_ALLGATHER: return peal_allgather(in, out, d->count, d->type, comm, stream);
@@ -150,13 +155,13 @@ static void every_algorithm(seat *s)
 static bool on_gpus(peal_type type, peal_op op)
 {
     bool complex = type == PEAL_COMPLEX_FLOAT || type == PEAL_COMPLEX_DOUBLE;
-    return type != PEAL_LONG_DOUBLE && type != PEAL_COMPLEX_LONG_DOUBLE && !(complex && op == PEAL_PROD);
+    return type != PEAL_LONG_DOUBLE && type != PEAL_COMPLEX_LONG_DOUBLE && !(complex && (op == PEAL_PROD || op == PEAL_PREMUL_SUM));
 }
 
 static void every_type(seat *s)
 {
     for (int type = 0; type < PEAL_TYPE_COUNT; type++)
-        for (int op = 0; op < PEAL_OP_COUNT; op++) {
+        for (int op = 0; op <= PEAL_PREMUL_SUM; op++) {
             deed d = {PEAL_ALLREDUCE, 333, (peal_type)type, (peal_op)op, 0, op % 2 == 1, 0, 7};
             if (!peal_op_takes(d.op, d.type) || !on_gpus(d.type, d.op))
                 continue;
@@ -184,7 +189,7 @@ static deed random_deed(unsigned *seed, int n)
     unsigned r[8];
     for (int k = 0; k < 8; k++)
         r[k] = value_random((*seed)++ * 2654435761u);
-    deed d = {(peal_kind)(r[0] % PEAL_KIND_COUNT), 0, (peal_type)(r[1] % PEAL_TYPE_COUNT), (peal_op)(r[2] % PEAL_OP_COUNT),
+    deed d = {(peal_kind)(r[0] % PEAL_KIND_COUNT), 0, (peal_type)(r[1] % PEAL_TYPE_COUNT), (peal_op)(r[2] % (PEAL_PREMUL_SUM + 1)),
               (int)(r[3] % (unsigned)n), r[4] & 1, 0, r[5]};
     bool sums = d.kind != PEAL_ALLGATHER && d.kind != PEAL_BROADCAST;
     if (sums && (!peal_op_takes(d.op, d.type) || !on_gpus(d.type, d.op)))

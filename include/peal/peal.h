@@ -93,7 +93,8 @@ typedef enum peal_op {
     PEAL_BXOR,
     PEAL_AVG, /* the sum, divided by the number of ranks where it has become the result: by then an integer may have wrapped, */
               /* and a sum of 8 or 16 bits has been rounded to them. Integers are truncated toward zero */
-    PEAL_OP_COUNT
+    PEAL_OP_COUNT, /* of those that need nothing but the call's arguments */
+    PEAL_PREMUL_SUM = PEAL_OP_COUNT /* the sum of what ranks give, each times a number of its own: peal_comm_premul */
 } peal_op;
 
 typedef struct peal_comm peal_comm;
@@ -110,7 +111,7 @@ PEAL_PUBLIC size_t peal_type_bytes(peal_type type);
 
 /*
  * 1 where OP is defined for TYPE, else 0. Integers take all ops, bool the logical and byte the bitwise ones, complex types sum,
- * product and average, and the other floating-point types these, min and max. Threads: any.
+ * product, average and premultiplied sum, and the other floating-point types these, min and max. Threads: any.
  */
 PEAL_PUBLIC int peal_op_takes(peal_op op, peal_type type);
 
@@ -320,6 +321,18 @@ PEAL_PUBLIC void peal_comm_force_slice(peal_comm *comm, size_t bytes);
  * Threads:    one per COMM.    Blocks: no.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_max_ctas(peal_comm *comm, int ctas);
+
+/*
+ * Says what calls with PEAL_PREMUL_SUM on COMM multiply this rank's elements by, from the next one on. Each product is rounded to
+ * TYPE before it is added, as PEAL_PROD rounds it. Graphs keep what they were captured with.
+ *
+ * Shape:      scalar: one element of type, in host memory, which is copied.
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID scalar is NULL, the op is not defined for type, or a call is in flight on COMM.
+ * Collective: no; ranks may have different numbers. Calls with that op are of this type.
+ * Threads:    one per COMM.    Blocks: no.
+ * Source:     NCCL, ncclRedOpCreatePreMulSum with ncclScalarHostImmediate.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_premul(peal_comm *comm, const void *scalar, peal_type type);
 
 /*
  * What a call on COMM failed with, on a device too: PEAL_OK as long as nothing is known to be wrong. Once it is an error, it stays.

@@ -22,8 +22,8 @@ const char *peal_type_name(peal_type type)
 
 const char *peal_op_name(peal_op op)
 {
-    static const char *const names[PEAL_OP_COUNT] = {
-        "sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor", "avg",
+    static const char *const names[] = {
+        "sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor", "avg", "premul_sum",
     };
     return PICK(names, op);
 }
@@ -39,14 +39,14 @@ size_t peal_type_bytes(peal_type type)
 
 int peal_op_takes(peal_op op, peal_type type)
 {
-    if ((unsigned)op >= PEAL_OP_COUNT || (unsigned)type >= PEAL_TYPE_COUNT)
+    if ((unsigned)op > PEAL_PREMUL_SUM || (unsigned)type >= PEAL_TYPE_COUNT)
         return 0;
     int logical = op >= PEAL_LAND && op <= PEAL_LXOR, bitwise = op >= PEAL_BAND && op <= PEAL_BXOR;
     switch (type) {
     case PEAL_BYTE: return bitwise;
     case PEAL_BOOL: return logical;
     case PEAL_COMPLEX_FLOAT: case PEAL_COMPLEX_DOUBLE: case PEAL_COMPLEX_LONG_DOUBLE:
-        return op == PEAL_SUM || op == PEAL_PROD || op == PEAL_AVG;
+        return op == PEAL_SUM || op == PEAL_PROD || op == PEAL_AVG || op == PEAL_PREMUL_SUM;
     default: return type < PEAL_BYTE || (!logical && !bitwise);
     }
 }

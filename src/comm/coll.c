@@ -59,10 +59,12 @@ static peal_status check(const peal_comm *comm, const peali_call *c)
     size_t elem = peal_type_bytes(c->type);
     if (elem == 0)
         return peali_coll_refuse(comm, c, "type %d is none of 0 to %d", (int)c->type, PEAL_TYPE_COUNT - 1);
-    if (c->op < 0 || c->op >= PEAL_OP_COUNT)
-        return peali_coll_refuse(comm, c, "op %d is none of 0 to %d", (int)c->op, PEAL_OP_COUNT - 1);
+    if (c->op < 0 || c->op > PEAL_PREMUL_SUM)
+        return peali_coll_refuse(comm, c, "op %d is none of 0 to %d", (int)c->op, PEAL_PREMUL_SUM);
     if (!peal_op_takes(c->op, c->type))
         return peali_coll_refuse(comm, c, "op %s is not defined for type %s", peal_op_name(c->op), peal_type_name(c->type));
+    if (c->op == PEAL_PREMUL_SUM && c->type != comm->premul)
+        return peali_coll_refuse(comm, c, "what to multiply %s by is not known; peal_comm_premul says it", peal_type_name(c->type));
     if (c->root < 0 || c->root >= comm->nranks)
         return peali_coll_refuse(comm, c, "root %d is none of the %d ranks", c->root, comm->nranks);
     if (c->count > PTRDIFF_MAX / elem / (size_t)comm->nranks)

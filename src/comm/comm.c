@@ -113,6 +113,23 @@ peal_status peal_comm_max_ctas(peal_comm *comm, int ctas)
     return PEAL_OK;
 }
 
+peal_status peal_comm_premul(peal_comm *comm, const void *scalar, peal_type type)
+{
+    bool takes = peal_op_takes(PEAL_PREMUL_SUM, type);
+    if (!scalar || !takes || comm->request.comm) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_premul of type %s: %s", peal_type_name(type),
+                  !scalar ? "scalar is NULL" : !takes ? "no premultiplied sum takes it" :
+                  "a call on this communicator is in flight; wait for its request first");
+        return PEAL_ERR_INVALID;
+    }
+    unsigned char *scalars = peali_runner_scalars(comm->runner);
+    size_t bytes = peal_type_bytes(type);
+    for (size_t at = 0; at < PEALI_PLAN_SCALARS; at += bytes)
+        memcpy(scalars + at, scalar, bytes);
+    comm->premul = type;
+    return PEAL_OK;
+}
+
 /* PEAL_MAX_CTAS, PEAL_SLICE, and PEAL_ALGO, which holds for the kinds that have an algorithm of that name. */
 static peal_status force_configured(peal_comm *comm)
 {
@@ -337,7 +354,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     hello *all = peali_alloc((size_t)boot->nranks, sizeof *all);
     peal_status status = boot->agree(boot->ctx, net && comm && all ? PEAL_OK : PEAL_ERR_MEMORY);
     if (comm)
-        *comm = (peal_comm){.rank = boot->rank, .nranks = boot->nranks, .net = net};
+        *comm = (peal_comm){.rank = boot->rank, .nranks = boot->nranks, .net = net, .premul = PEAL_TYPE_COUNT};
     if (comm)
         peali_request_own(comm);
     if (comm && layout)

@@ -2,6 +2,7 @@
 #ifndef PEALI_COMM_PRIVATE_H
 #define PEALI_COMM_PRIVATE_H
 
+#include "base/ops.h"
 #include "comm/comm.h"
 #include "comm/plans.h"
 #include "exec/host.h"
@@ -71,6 +72,7 @@ struct peal_comm {
     unsigned char token; /* what a barrier reduces: its value is nobody's */
     struct peali_device *device; /* NULL before the first call on device memory; release in device.c */
     int max_ctas;      /* 0: as Peal chooses */
+    peal_type premul;  /* of the number that peal_comm_premul has said; PEAL_TYPE_COUNT: none */
     bool staged;       /* no buffer is device memory */
     bool cuda;         /* libcuda is loaded, so a buffer may be device memory */
     unsigned long long libraries; /* that were loaded when it was not */
@@ -99,11 +101,10 @@ static inline peal_kind peali_comm_schedules(peal_kind kind)
     return kind == PEAL_BARRIER ? PEAL_ALLREDUCE : kind;
 }
 
-/* What a call on COMM asks of an algorithm: to a schedule, an average is a sum. */
+/* What a call on COMM asks of an algorithm: to a schedule, an average is a sum (base/ops.h). */
 static inline peal_problem peali_comm_problem(const peal_comm *comm, peal_kind kind, peal_op op, int root)
 {
-    op = op == PEAL_AVG ? PEAL_SUM : op;
-    return (peal_problem){peali_comm_schedules(kind), op, comm->nranks, root, comm->nnodes, comm->node};
+    return (peal_problem){peali_comm_schedules(kind), peali_op_combines(op), comm->nranks, root, comm->nnodes, comm->node};
 }
 
 #endif

@@ -242,7 +242,13 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
         return PEAL_OK;
     bool barrier = c->kind == PEAL_BARRIER;
     void *token = barrier ? peali_team_token(d->team) : NULL;
-    return peali_team_launch(d->team, &plan->call, plan->ctas, barrier ? token : c->in, barrier ? token : c->out, c->stream);
+    peali_cuda_call scaled;
+    if (plan->call.scaled) {
+        scaled = plan->call;
+        memcpy(&scaled.scalar, peali_runner_scalars(comm->runner), sizeof scaled.scalar);
+    }
+    const peali_cuda_call *call = plan->call.scaled ? &scaled : &plan->call;
+    return peali_team_launch(d->team, call, plan->ctas, barrier ? token : c->in, barrier ? token : c->out, c->stream);
 }
 
 peal_status peali_device_call(peal_comm *comm, const peali_call *c)

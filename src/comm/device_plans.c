@@ -71,7 +71,7 @@ static bool gpus_do(const peali_call *c)
     bool moves = c->kind == PEAL_ALLGATHER || c->kind == PEAL_BROADCAST;
     bool complex = c->type == PEAL_COMPLEX_FLOAT || c->type == PEAL_COMPLEX_DOUBLE;
     bool quad = c->type == PEAL_LONG_DOUBLE || c->type == PEAL_COMPLEX_LONG_DOUBLE;
-    return moves || !(quad || (complex && c->op == PEAL_PROD));
+    return moves || !(quad || (complex && (c->op == PEAL_PROD || c->op == PEAL_PREMUL_SUM)));
 }
 
 static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device_traits *traits, peali_device_plan *plan)

@@ -59,8 +59,8 @@ const char *peali_proto_name(peali_cuda_proto proto);
 /* As a schedule sees it: all GPUs are one node. */
 static inline peal_problem peali_device_problem(const peal_comm *comm, const peali_call *c)
 {
-    peal_op op = c->op == PEAL_AVG ? PEAL_SUM : c->op;
-    return (peal_problem){.kind = peali_comm_schedules(c->kind), .op = op, .nranks = comm->nranks, .root = c->root, .nnodes = 1};
+    return (peal_problem){.kind = peali_comm_schedules(c->kind), .op = peali_op_combines(c->op), .nranks = comm->nranks,
+                          .root = c->root, .nnodes = 1};
 }
 
 #endif

@@ -106,9 +106,10 @@ typedef struct peali_cuda_call {
     uint8_t all_hear;   /* the end of every rank waits for the begin of all: no credits are needed */
     uint8_t type, op;   /* peal_type, peal_op: of the elements as the kernel reduces them */
     uint8_t aligned;    /* in and out begin at a multiple of 16 bytes, and so do all parts */
-    uint8_t pad;
+    uint8_t scaled;     /* premultiplied sum: this rank's elements count SCALAR times */
     uint16_t stores_to; /* bit per rank: it has slots that this one fills */
     uint16_t hears;     /* bit per rank: this one's end waits for its begin */
+    uint64_t scalar;    /* over and over in 8 bytes */
     uint32_t ranks;     /* average: when all is done, the blocks [wanted[0], wanted[1]) of OUT are divided by this; else 0 */
     uint32_t wanted[2];
     /* the communicator */

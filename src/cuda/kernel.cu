@@ -3,7 +3,6 @@
  * as its parameter; what is inside the loops over data, it compiles for the number of sources (cuda/call.h has the rest).
  */
 #include "cuda/protocol.cuh"
-#include "cuda/reduce.cuh"
 
 /* Source K of operation T becomes number I of FROM. */
 template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int i, sources<K> &from)
@@ -15,6 +14,7 @@ template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int 
     if (loc.where < PEALI_CUDA_SLOT) {
         from.own = i;
         from.scratch = loc.where == PEALI_CUDA_TMP;
+        from.scaled = s.c.scaled && loc.where == PEALI_CUDA_IN;
         from.at = from.scratch ? scratch_at(s, loc) + 8 * (uint64_t)before : loc.where == PEALI_CUDA_IN ? in_of(s.c) : out_of(s.c);
         return;
     }
@@ -28,7 +28,7 @@ template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int 
 
 template <class P, int K> DEVICE sources<K> no_sources(const task &t)
 {
-    sources<K> from = {t.op.locs, 0, 0, K, false, 0, t.s.c.scratch[t.s.c.me] + t.s.area, {0}};
+    sources<K> from = {t.op.locs, 0, 0, K, false, false, 0, t.s.c.scratch[t.s.c.me] + t.s.area, {0}};
     return from;
 }
 

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/ops.h"
+
 enum {
     WORK_PACKS = 64,    /* a slice of less is not worth a CTA of its own */
     LANES = 32,         /* enough CTAs to fill NVLink */
@@ -76,7 +78,8 @@ static bool choose_arithmetic(loader *l)
         type = type == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : type == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : type;
     }
     l->call->type = (uint8_t)type;
-    l->call->op = (uint8_t)(op == PEAL_AVG ? PEAL_SUM : op);
+    l->call->op = (uint8_t)peali_op_combines(op);
+    l->call->scaled = op == PEAL_PREMUL_SUM;
     l->call->ranks = op == PEAL_AVG && !moved ? (uint32_t)l->program->nranks : 0;
     return type < PEAL_LONG_DOUBLE;
 }

@@ -14,6 +14,7 @@
 #ifndef PEALI_CUDA_PROTOCOL_CUH
 #define PEALI_CUDA_PROTOCOL_CUH
 
+#include "cuda/reduce.cuh"
 #include "cuda/slice.cuh"
 
 /* An operation in a slice. */
@@ -37,6 +38,7 @@ template <int K> struct sources {
     uint32_t skewed;          /* bits, LL128: the range begins within a line */
     int own;                  /* K: none */
     bool scratch;             /* that one is in scratch, and not in IN or OUT */
+    bool scaled;              /* that one is IN, of a premultiplied sum */
     const unsigned char *at;  /* scratch: word 0 of its range; else the vector */
     const unsigned char *area;
     uint32_t slot[K];         /* bytes from there to word 0 of the range, or (skewed) of the slot */
@@ -56,6 +58,8 @@ template <int N, int K> DEVICE void load_own(const task &t, const sources<K> &fr
         load_plain<N>(from.at + 8 * (uint64_t)u, v);
     else
         load_memory<N>(t.s, t.r, from.at, u, v);
+    for (int i = 0; i < N && from.scaled; i++)
+        v[i] = scale_any(t.s.c.type, v[i], t.s.c.scalar);
 }
 
 /* Where a flag is in each line, threads need nothing of each other but what the program has them share. */

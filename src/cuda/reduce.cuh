@@ -238,6 +238,11 @@ DEVICE_SLOW uint64_t apply_any(uint8_t type, uint8_t op, uint64_t a, uint64_t b)
     }
 }
 
+DEVICE bool is_narrow(uint8_t type)
+{
+    return type >= PEAL_FP8_E4M3 && type <= PEAL_BF16;
+}
+
 /* Products of numbers of few bits, not rounded yet. */
 struct products {
     float at[8];
@@ -283,6 +288,15 @@ DEVICE_SLOW uint64_t round_any(uint8_t type, products p)
     }
 }
 
+/* Premultiplied sums: each element of WORD times that of SCALAR. */
+DEVICE_SLOW uint64_t scale_any(uint8_t type, uint64_t word, uint64_t scalar)
+{
+    const products ones = {{1, 1, 1, 1, 1, 1, 1, 1}};
+    if (!is_narrow(type))
+        return apply_any(type, PEAL_PROD, word, scalar);
+    return round_any(type, multiply_any(type, multiply_any(type, ones, word), scalar));
+}
+
 struct reduce_any {
     struct state {
         uint64_t word;
@@ -295,7 +309,7 @@ struct reduce_any {
     }
     DEVICE_MEMBER bool narrow_product() const
     {
-        return op == PEAL_PROD && type >= PEAL_FP8_E4M3 && type <= PEAL_BF16;
+        return op == PEAL_PROD && is_narrow(type);
     }
     DEVICE_MEMBER state first(uint64_t word) const
     {

@@ -108,7 +108,7 @@ void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill)
     int32_t blocks[2];
     if (fill) {
         peali_plan_given(r->plan, blocks);
-        peali_plan_pack(r->plan, blocks, c->slice, packed, r->in);
+        peali_plan_pack(r->plan, blocks, c->slice, packed, r->in, r->scalars);
     } else {
         peali_plan_wanted(r->plan, blocks);
         peali_plan_unpack(r->plan, blocks, c->slice, packed, r->out);

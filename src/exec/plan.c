@@ -76,12 +76,23 @@ static peali_span piece(const peali_plan *plan, const int32_t blocks[2], int32_t
     return plan->blockwise ? block_span(plan, blocks[0] + k, slice, 0) : range_span(plan, blocks, slice);
 }
 
+static void scale(const peali_plan *plan, unsigned char *to, const unsigned char *from, size_t bytes, const unsigned char *scalars)
+{
+    for (size_t at = 0; at < bytes; at += PEALI_PLAN_SCALARS) {
+        size_t some = bytes - at < PEALI_PLAN_SCALARS ? bytes - at : PEALI_PLAN_SCALARS;
+        plan->scale((void *[]){to + at}, 1, (const void *[]){from + at, scalars}, 2, some / plan->elem_bytes, false);
+    }
+}
+
 void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, unsigned char *packed,
-                     const unsigned char *vector)
+                     const unsigned char *vector, const unsigned char *scalars)
 {
     for (int32_t k = 0; k < pieces(plan, blocks); k++) {
         peali_span s = piece(plan, blocks, slice, k);
-        memcpy(packed + s.packed, vector + s.offset, s.bytes);
+        if (plan->scale)
+            scale(plan, packed + s.packed, vector + s.offset, s.bytes, scalars);
+        else
+            memcpy(packed + s.packed, vector + s.offset, s.bytes);
     }
 }
 
@@ -304,6 +315,7 @@ peal_status peali_plan_make(const peali_program *program, const peali_job *job, 
     size_t longest = (plan->total + (size_t)program->nblocks - 1) / (size_t)program->nblocks;
     plan->unit_bytes = (longest / (size_t)job->slices + 1) * plan->elem_bytes;
     plan->reduce = peali_reduce_find(job->type, job->op);
+    plan->scale = job->op == PEAL_PREMUL_SUM ? peali_reduce_find(job->type, PEAL_PROD) : NULL;
     plan->divide = job->op == PEAL_AVG ? peali_divide_find(job->type) : NULL;
     plan->most_operands = most_operands(program);
     for (int32_t i = 0; i < program->ninstrs; i++)

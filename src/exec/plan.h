@@ -41,6 +41,7 @@ typedef struct peali_plan {
     const peali_program *program;
     peali_job job;
     peali_reduce_fn reduce;
+    peali_reduce_fn scale;  /* of a premultiplied sum: multiplies; else NULL */
     peali_divide_fn divide; /* of an average; else NULL */
     size_t elem_bytes;
     size_t total;          /* elements of the vector */
@@ -83,9 +84,15 @@ typedef struct peali_span {
 int32_t peali_plan_units(const peali_plan *plan, const peali_instr *i);
 peali_span peali_plan_span(const peali_plan *plan, const peali_instr *i, int32_t unit, int32_t slice, int32_t base);
 
-/* Copies blocks [first, end) of slice SLICE from the vector to packed memory, or back. */
+/* What a premultiplied sum multiplies this rank's elements by: a block of that number, over and over. */
+enum { PEALI_PLAN_SCALARS = 4096 };
+
+/*
+ * Copies blocks [first, end) of slice SLICE from the vector to packed memory, or back; on the way there a premultiplied sum
+ * multiplies them by SCALARS.
+ */
 void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, unsigned char *packed,
-                     const unsigned char *vector);
+                     const unsigned char *vector, const unsigned char *scalars);
 void peali_plan_unpack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, const unsigned char *packed,
                        unsigned char *vector);
 

@@ -3,6 +3,7 @@
  */
 #include <stddef.h>
 
+#include "base/ops.h"
 #include "exec/reduce.h"
 #include "exec/reduce_isa.h"
 
@@ -23,7 +24,7 @@ peali_reduce_fn peali_reduce_find_isa(peal_type type, peal_op op, peali_isa isa)
     const peali_reduce_table *table = table_of(isa);
     if (!table)
         return NULL;
-    op = op == PEAL_AVG ? PEAL_SUM : op;
+    op = peali_op_combines(op);
     return table->reduce[type][op] ? table->reduce[type][op] : peali_reduce_plain.reduce[type][op];
 }
 

@@ -32,7 +32,7 @@ typedef void (*peali_reduce_fn)(void *const *dst, int ndst, const void *const *s
  */
 typedef void (*peali_divide_fn)(void *vector, size_t count, int32_t n);
 
-/* The best functions of this CPU; never NULL where peal_op_takes(op, type), or peal_op_takes(PEAL_AVG, type). Averages are sums. */
+/* The best functions of this CPU; never NULL where peal_op_takes(op, type), or peal_op_takes(PEAL_AVG, type). */
 peali_reduce_fn peali_reduce_find(peal_type type, peal_op op);
 peali_divide_fn peali_divide_find(peal_type type);
 

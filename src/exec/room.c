@@ -119,7 +119,7 @@ static size_t largest(size_t a, size_t b)
 static peal_status make_room(peali_runner *r, const peali_plan *plan)
 {
     size_t scratch = plan->scratch_bytes * (size_t)plan->job.window;
-    size_t staging = r->staged || r->pooled ? 2 * plan->slice_bytes * (size_t)plan->job.window : 0;
+    size_t staging = r->staged || r->pooled || plan->scale ? 2 * plan->slice_bytes * (size_t)plan->job.window : 0;
     if (plan->nunheard > 0 && peali_parley_furnish(r->parley) != PEAL_OK)
         return PEAL_ERR_MEMORY;
     if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && scratch <= r->scratch_bytes &&
@@ -158,6 +158,11 @@ peal_status peali_runner_fit(peali_runner *r, peali_plan *plan)
     return status == PEAL_OK ? peali_small_make(r, plan) : status;
 }
 
+unsigned char *peali_runner_scalars(peali_runner *r)
+{
+    return r->scalars;
+}
+
 /* Do peers see this part of a buffer? */
 static bool seen(const peali_runner *r, const void *buffer, peali_extent part)
 {
@@ -185,10 +190,10 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     uintptr_t before = (uintptr_t)plan->program->rank * plan->job.count * plan->elem_bytes;
     r->in = (const unsigned char *)((uintptr_t)r->in - (kind == PEAL_ALLGATHER ? before : 0));
     r->out = (unsigned char *)((uintptr_t)r->out - (kind == PEAL_REDUCE_SCATTER ? before : 0));
-    bool in = seen(r, r->in, plan->given), out = seen(r, r->out, plan->wanted);
+    bool in = !plan->scale && seen(r, r->in, plan->given), out = seen(r, r->out, plan->wanted);
     bool touched = plan->program->mode == PEALI_PULL && plan->program->nreach > 1; /* by peers, who do so in pull only */
     r->seen = in && out;
-    r->staged_in = touched && !in;
+    r->staged_in = plan->scale || (touched && !in); /* filling it multiplies */
     r->staged_out = touched && !out;
     r->shift[r->me] = touched && r->pooled ? peali_pool_alias() : 0;
     unsigned char *half = r->staging + plan->slice_bytes * (size_t)plan->job.window;

@@ -34,6 +34,9 @@ void peali_runner_destroy(peali_runner **runner);
 /* Makes room for PLAN, once, when it is made; from then on it is RUNNER's alone. PEAL_OK or PEAL_ERR_MEMORY. No plan is running. */
 PEAL_MUST_CHECK peal_status peali_runner_fit(peali_runner *runner, peali_plan *plan);
 
+/* PEALI_PLAN_SCALARS bytes, which the caller fills while no plan is running. */
+unsigned char *peali_runner_scalars(peali_runner *runner);
+
 /* Starts PLAN on the buffers of one call. SEQUENCE is the call's number in its communicator, for messages to people. */
 void peali_run_start(peali_runner *runner, const peali_plan *plan, const void *in, void *out, uint64_t sequence);
 

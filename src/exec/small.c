@@ -130,7 +130,7 @@ static peal_status arrived(peali_runner *r, const operand *from, int32_t n)
 
 static void place(const peali_runner *r, const operand *o, int n, void **at)
 {
-    uintptr_t bases[BASES] = {0, (uintptr_t)r->in, (uintptr_t)r->out, (uintptr_t)r->scratch};
+    uintptr_t bases[BASES] = {0, r->mine->front.in, (uintptr_t)r->out, (uintptr_t)r->scratch};
     for (int k = 0; k < n; k++)
         at[k] = (void *)(o[k].at + bases[o[k].base]);
 }
@@ -171,6 +171,8 @@ peal_status peali_small_advance(peali_runner *r)
         const operand *o = operands + a->operands;
         if (a->kind == PEALI_I_ENTER && !peali_run_credited(r, c))
             return PEAL_IN_PROGRESS;
+        if (a->kind == PEALI_I_ENTER)
+            peali_run_stage(r, c, true);
         peal_status status = arrived(r, o, a->nsrc);
         if (status != PEAL_OK)
             return status;

@@ -89,6 +89,30 @@ static void fill(const gpus_call *c, int rank, size_t elements, unsigned char *t
         put_number(part, to + i * peal_type_bytes(part), least + mix((uint32_t)i + c->seed + (uint32_t)rank * 131) % 2);
 }
 
+/* What a premultiplied sum multiplies the elements of RANK by, over and over: small where sums are in no order. */
+static uint64_t scalar_of(const gpus_call *c, int rank)
+{
+    size_t bytes = peal_type_bytes(c->job.type);
+    unsigned char word[32];
+    uint64_t scalar;
+    memset(word, 0x3c + rank % 4, sizeof word);
+    for (size_t at = 0; !any_order(&c->job) && !c->algo->in_rank_order && at < sizeof scalar; at += bytes) {
+        put_number(c->job.type, word + at, 1);
+        word[at + bytes - 1] ^= rank % 2 ? 0x80 : 0;
+    }
+    memcpy(&scalar, word, sizeof scalar);
+    return scalar;
+}
+
+static void premultiply(const gpus_call *c, int rank, unsigned char *in, size_t elements)
+{
+    size_t bytes = peal_type_bytes(c->job.type);
+    uint64_t scalar = scalar_of(c, rank);
+    for (size_t i = 0; i < elements; i++)
+        peali_reduce_find(c->job.type, PEAL_PROD)((void *[]){in + i * bytes}, 1, (const void *[]){in + i * bytes, &scalar}, 2, 1,
+                                                  false);
+}
+
 static bool has_in(const gpus_call *c, int rank)
 {
     return c->job.kind != PEAL_BROADCAST || rank == c->job.root;
@@ -136,6 +160,8 @@ static void expect(const gpus *g, const gpus_call *c, int rank, size_t bytes, un
     for (int r = 0; r < g->n; r++) {
         in[r] = malloc(elements * peal_type_bytes(job->type) + 1);
         fill(c, r, elements, in[r]);
+        if (job->op == PEAL_PREMUL_SUM && job->kind != PEAL_ALLGATHER)
+            premultiply(c, r, in[r], elements);
         if (job->kind == PEAL_ALLGATHER)
             memcpy(to + (size_t)r * part, in[r], part);
     }
@@ -217,6 +243,7 @@ static void complete(const member *m, const gpus_call *c, const buffers *b, peal
     call->out = b->out;
     call->aligned = (uint8_t)peali_cuda_aligned(call, b->in, b->out);
     call->signature = signature(c);
+    call->scalar = scalar_of(c, m->rank);
     call->lane = g->lane[m->rank];
     call->report = &g->report[m->rank];
     call->abort = &g->abort;

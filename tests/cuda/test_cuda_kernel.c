@@ -75,7 +75,7 @@ static gpus_call random_call(int n)
     gpus_call c = call_of(algo, n, (peali_cuda_proto)draw(PEALI_CUDA_PROTOS), draw(1u << draw(14)));
     do {
         c.job.type = (peal_type)draw(PEAL_LONG_DOUBLE);
-        c.job.op = (peal_op)draw(PEAL_OP_COUNT);
+        c.job.op = (peal_op)draw(PEAL_PREMUL_SUM + 1);
     } while (!peal_op_takes(c.job.op, c.job.type));
     unsigned bytes = draw(2) ? (unsigned)peal_type_bytes(c.job.type) : 1;
     if (draw(2)) {
@@ -110,10 +110,10 @@ static void all_types(void **ctx)
 {
     static const char *const names[] = {"one_shot", "ring"};
     gpus *g = gpus_create(3, 1 << 20);
-    gpus_call calls[2 * PEAL_TYPE_COUNT * PEAL_OP_COUNT];
+    gpus_call calls[2 * PEAL_TYPE_COUNT * (PEAL_PREMUL_SUM + 1)];
     int ncalls = 0, left_out = 0;
     for (int type = 0; type < PEAL_TYPE_COUNT; type++)
-        for (int op = 0; op < PEAL_OP_COUNT; op++)
+        for (int op = 0; op <= PEAL_PREMUL_SUM; op++)
             for (int a = 0; a < 2 && peal_op_takes((peal_op)op, (peal_type)type); a++) {
                 gpus_call *c = &calls[ncalls];
                 ncalls += draw(ONE_OF) == 0;
@@ -123,14 +123,14 @@ static void all_types(void **ctx)
             }
     assert_int_equal(gpus_run(g, calls, ncalls, NULL, 0, &left_out), 0);
     if (ONE_OF == 1)
-        assert_int_equal(left_out, 2 * (5 + 3 + 2)); /* long double, and what is not a sum of complex numbers */
+        assert_int_equal(left_out, 2 * (6 + 4 + 4)); /* long double, and products of complex numbers */
     gpus_destroy(&g);
 }
 
 /* All pairs of numbers of 8 bits, so all of their conversions. */
 static void all_pairs(void **ctx)
 {
-    static const peal_op ops[] = {PEAL_SUM, PEAL_PROD, PEAL_MIN, PEAL_MAX, PEAL_AVG};
+    static const peal_op ops[] = {PEAL_SUM, PEAL_PROD, PEAL_MIN, PEAL_MAX, PEAL_AVG, PEAL_PREMUL_SUM};
     enum { OPS = sizeof ops / sizeof ops[0] };
     if (ONE_OF > 1)
         skip();
