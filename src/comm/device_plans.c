@@ -86,7 +86,8 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
     peal_status status = program_of(comm, c, plan->choice.algo, &program);
     if (status != PEAL_OK)
         return status;
-    peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, plan->choice.proto, plan->choice.ctas};
+    peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, plan->choice.proto, plan->choice.ctas,
+                          0};
     status = peali_cuda_load(program, &job, traits->layout, &plan->call, &plan->ctas);
     if (status == PEAL_OK)
         sign(comm, c, plan);
