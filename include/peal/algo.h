@@ -106,7 +106,7 @@ PEAL_PUBLIC void peal_copy(peal_sched *s, peal_range d, peal_range from);
 PEAL_PUBLIC void peal_reduce_into(peal_sched *s, peal_range d, peal_range from);
 
 /* The following messages travel on LANE (0 at first, below PEAL_LANES), an independent FIFO channel. */
-enum { PEAL_LANES = 63 };
+enum { PEAL_LANES = 62 };
 PEAL_PUBLIC void peal_lane(peal_sched *s, int lane);
 
 /* What an algorithm costs, in closed form; `peal check` proves it. */

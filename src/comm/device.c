@@ -11,6 +11,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "net/net_shared.h"
 
 static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
 
@@ -18,6 +19,7 @@ static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS 
 typedef struct card {
     peali_team_card team;
     uint64_t ledger; /* where it lies */
+    int32_t first;   /* of the ranks within reach */
     int32_t status;
     int32_t lines;   /* lines of 128 bytes arrive whole at the others */
 } card;
@@ -41,9 +43,10 @@ static void look(peali_watched *watched)
  */
 static bool part(peali_device *d, int64_t patience_ns)
 {
-    int n = d->comm->nranks;
+    int n = d->comm->reach.nranks;
     if (d->team)
         peali_team_part(d->team);
+    peali_proxy_end(&d->proxy, patience_ns);
     for (int x = 0; x < n && d->ledgers[x]; x++)
         (void)peali_add_release(&d->ledgers[x]->parted, 1); /* pairs with the load below */
     int64_t end_ns = peali_clock_ns() + patience_ns;
@@ -58,13 +61,13 @@ static bool part(peali_device *d, int64_t patience_ns)
 static void drop(peali_device *d, int64_t patience_ns)
 {
     peali_watch_end(&d->watched);
-    peali_device_plans_free(&d->plans);
+    peali_device_plans_free(d->comm, &d->plans);
     if (part(d, patience_ns)) {
         peali_team_close(&d->team);
         peali_runner_put_back(d->comm->runner, d->mine);
     } else {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, d->comm->rank, "device memory of this communicator is kept: %d of %d ranks have "
-                  "ended it", peali_load_relaxed(&d->mine->parted), d->comm->nranks);
+                  "ended it", peali_load_relaxed(&d->mine->parted), d->comm->reach.nranks);
     }
     pthread_mutex_destroy(&d->lock);
     peali_free(d);
@@ -107,7 +110,7 @@ static peal_status exchange(peal_comm *comm, const peali_call *c, const void *mi
 /* After meeting, and after having proved it. */
 static peal_status agree(peali_device *d, const peali_call *c, peal_status status)
 {
-    card mine = {.status = status, .lines = peali_team_lines(d->team)}, all[PEALI_CUDA_RANKS];
+    card mine = {.status = status, .lines = peali_team_lines(d->team)}, all[PEALI_DEVICE_RANKS];
     peal_status met = exchange(d->comm, c, &mine, all, sizeof mine);
     d->lines = true;
     for (int r = 0; r < d->comm->nranks && met == PEAL_OK; r++)
@@ -133,21 +136,57 @@ static int sharing(const peal_comm *comm, const card *all)
     return most;
 }
 
+/* The layout of all ranks is that of the one with the least scratch, and of the most ranks within reach of each other. */
+static void limit(const peali_device *d, const card *all)
+{
+    uint64_t least = UINT64_MAX;
+    int within[PEALI_DEVICE_RANKS] = {0}, most = 0;
+    for (int r = 0; r < d->comm->nranks; r++) {
+        int found = ++within[all[r].first];
+        most = found > most ? found : most;
+        least = all[r].team.scratch < least ? all[r].team.scratch : least;
+    }
+    peali_team_limit(d->team, least, most);
+}
+
 static peal_status join(peali_device *d, const card *all)
 {
     peal_comm *comm = d->comm;
     peali_team_card cards[PEALI_CUDA_RANKS];
-    for (int r = 0; r < comm->nranks; r++) {
-        cards[r] = all[r].team;
-        d->ledgers[r] = peali_runner_theirs(comm->runner, r, all[r].ledger);
+    int me = 0;
+    for (int r = 0; r < comm->nranks; r++)
+        d->first[r] = all[r].first;
+    for (int x = 0; x < comm->reach.nranks; x++) {
+        cards[x] = all[comm->near[x]].team;
+        d->ledgers[x] = peali_runner_theirs(comm->runner, x, all[comm->near[x]].ledger);
+        me = comm->near[x] == comm->rank ? x : me;
     }
     d->sharing = sharing(comm, all);
-    return peali_team_meet(d->team, cards, comm->nranks, comm->rank);
+    limit(d, all);
+    return peali_team_meet(d->team, cards, comm->reach.nranks, me);
+}
+
+/* Where messages of the GPU go, beside those of this rank's calls on host memory. */
+static peal_status open_post(peali_device *d)
+{
+    peal_comm *comm = d->comm;
+    peali_net *net;
+    peal_status status = peali_team_make_post(d->team);
+    if (status == PEAL_OK)
+        status = peali_net_shared_create(comm->net, &net);
+    if (status != PEAL_OK)
+        return status;
+    comm->net = net;
+    peali_runner_share(comm->runner, net);
+    const peali_cuda_layout *l = peali_team_layout(d->team);
+    return peali_proxy_begin(net, peali_team_post(d->team), l->lanes, l->area_bytes[PEALI_CUDA_BULK], &d->proxy);
 }
 
 static peal_status prove(peali_device *d)
 {
     peal_status status = peali_team_prove(d->team);
+    if (status == PEAL_OK && d->comm->reach.nranks < d->comm->nranks)
+        status = open_post(d);
     return status == PEAL_OK ? peali_watch_begin(&d->watched) : status;
 }
 
@@ -157,26 +196,30 @@ static peal_status begin(const peal_comm *comm, peali_device *d, card *mine)
     if (!d || !d->mine)
         return PEAL_ERR_MEMORY;
     mine->ledger = (uintptr_t)d->mine;
+    mine->first = comm->near[0];
     return peali_team_open(&d->team, comm->rank, &mine->team);
 }
 
-static peal_status out_of_reach(peal_comm *comm, const peali_call *c)
+/* Alike on all ranks. */
+static bool takes(peal_comm *comm, const peali_call *c)
 {
-    if (comm->nranks > PEALI_CUDA_RANKS)
-        peali_coll_refuse(comm, c, "device memory takes at most %d ranks, and this communicator has %d", PEALI_CUDA_RANKS,
-                          comm->nranks);
-    else
-        peali_coll_refuse(comm, c, "device memory takes ranks that all share one host and its memory, and %d of %d ranks do; "
-                          "PEAL_LOG=info says why", comm->reach.nranks, comm->nranks);
-    return PEAL_ERR_UNSUPPORTED;
+    const bool apart = comm->reach.nranks < comm->nranks;
+    const int most = apart ? PEALI_DEVICE_RANKS : PEALI_CUDA_RANKS;
+    if (comm->nranks > most)
+        peali_coll_refuse(comm, c, "device memory takes at most %d ranks%s, and this communicator has %d", most,
+                          apart ? "" : " of one node", comm->nranks);
+    else if (apart && !comm->net->any_thread)
+        peali_coll_refuse(comm, c, "device memory on several nodes needs MPI_THREAD_MULTIPLE over %s; start MPI with it, or take "
+                          "PEAL_NET=ucx", comm->net->name);
+    return comm->nranks <= most && (!apart || comm->net->any_thread);
 }
 
 /* All ranks come here for the same call, whatever they lack, and return the same. */
 static peal_status open(peal_comm *comm, const peali_call *c)
 {
-    if (comm->nranks > PEALI_CUDA_RANKS || comm->reach.nranks < comm->nranks)
-        return out_of_reach(comm, c);
-    card mine = {0}, all[PEALI_CUDA_RANKS];
+    if (!takes(comm, c))
+        return PEAL_ERR_UNSUPPORTED;
+    card mine = {0}, all[PEALI_DEVICE_RANKS];
     peali_device *d = fresh(comm);
     mine.status = begin(comm, d, &mine);
     peal_status status = exchange(comm, c, &mine, all, sizeof mine);
@@ -236,8 +279,10 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
     peal_status status = c->count > 0 ? plan_of(comm, c, &plan) : PEAL_OK;
     if (status != PEAL_OK)
         return status;
-    if (!captured)
+    if (!captured) {
         show(comm, c);
+        peali_proxy_wake();
+    }
     if (c->count == 0)
         return PEAL_OK;
     bool barrier = c->kind == PEAL_BARRIER;

@@ -16,8 +16,12 @@
 #include "comm/ledger.h"
 #include "comm/watch.h"
 #include "cuda/team.h"
+#include "exec/proxy.h"
 
-enum { PEALI_DEVICE_PAST = 1024 }; /* calls that a rank remembers: as many as a stream takes before a launch waits */
+enum {
+    PEALI_DEVICE_PAST = 1024, /* calls that a rank remembers: as many as a stream takes before a launch waits */
+    PEALI_DEVICE_RANKS = 64,  /* where some are out of reach of each other: each looks at the programs of all */
+};
 
 typedef struct peali_device {
     peali_watched watched;
@@ -25,7 +29,9 @@ typedef struct peali_device {
     peali_team *team;
     int sharing; /* the most ranks that share one device */
     bool lines;  /* lines of 128 bytes arrive whole at all of them */
-    peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank */
+    peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank within reach */
+    int32_t first[PEALI_DEVICE_RANKS]; /* of the ranks within reach of each rank */
+    peali_proxy *proxy;   /* NULL: all ranks are within reach */
     peali_device_plans plans;
     peali_signature_shown past[PEALI_DEVICE_PAST]; /* what was enqueued, by its number, for its watch */
     pthread_mutex_t lock; /* of who looks at what went wrong: one says it */

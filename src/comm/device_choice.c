@@ -2,6 +2,7 @@
 #include "comm/device_plans.h"
 
 #include "base/config.h"
+#include "comm/device.h"
 
 static const struct row {
     peal_kind kind;
@@ -45,9 +46,24 @@ static size_t vector_bytes(const peal_comm *comm, const peali_call *c)
     return c->count * peal_type_bytes(c->type) * (parts ? (size_t)comm->nranks : 1);
 }
 
+/* Some ranks are out of reach. */
+static const struct row far[] = {
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 64 << 10, "hierarchical_leaders", PEALI_CUDA_BULK},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK},
+    {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, SIZE_MAX, "ring", PEALI_CUDA_BULK},
+    {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, SIZE_MAX, "ring", PEALI_CUDA_BULK},
+    {PEAL_BROADCAST, PEALI_DEVICE_RANKS, SIZE_MAX, "binomial", PEALI_CUDA_BULK},
+    {PEAL_REDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "binomial", PEALI_CUDA_BULK},
+};
+
+static bool apart(const peal_comm *comm)
+{
+    return comm->reach.nranks < comm->nranks;
+}
+
 static const struct row *find(const peal_comm *comm, peal_kind kind, size_t bytes)
 {
-    const struct row *r = table;
+    const struct row *r = apart(comm) ? far : table;
     while (r->kind != kind || r->ranks < comm->nranks || r->bytes < bytes)
         r++; /* the last row of each kind takes all */
     return r;
@@ -73,7 +89,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     const peal_algo *forced = comm->forced[c->kind];
     int proto = peali_config_get()->proto;
     if (forced && !peali_algo_fits(forced, &problem)) {
-        peali_coll_refuse(comm, c, "algorithm %s, which was asked for, does not fit %d GPUs of one node", forced->name,
+        peali_coll_refuse(comm, c, "algorithm %s, which was asked for, does not fit %d GPUs", forced->name,
                           comm->nranks);
         return false;
     }
@@ -81,7 +97,14 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         peali_coll_refuse(comm, c, "PEAL_PROTO=ll128 needs NVLink between all GPUs; unset it, or set ll or bulk");
         return false;
     }
+    if (proto >= 0 && proto != PEALI_CUDA_BULK && apart(comm)) {
+        peali_coll_refuse(comm, c, "PEAL_PROTO=%s takes no messages to other nodes; unset it, or set bulk",
+                          peali_proto_name((peali_cuda_proto)proto));
+        return false;
+    }
     choice->algo = forced ? forced : peali_algo_find(problem.kind, row->algo);
+    if (!peali_algo_fits(choice->algo, &problem)) /* leaders of nodes of one size */
+        choice->algo = peali_algo_find(problem.kind, "hierarchical");
     choice->proto = proto >= 0 ? (peali_cuda_proto)proto : row->proto;
     if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
         choice->proto = PEALI_CUDA_BULK;

@@ -15,16 +15,53 @@ struct peali_device_program {
     const peal_algo *algo;
     int root;
     peali_program *program;
+    peali_program **all; /* where some ranks are out of reach: of each rank, for what all must have alike */
     struct peali_device_program *next;
 };
 
-static peal_status lower(const peal_comm *comm, const peali_call *c, const peal_algo *algo, peali_program **out)
+/* Of the ranks within reach of rank FIRST, which is the first of them. */
+static peal_status lower_there(const peal_comm *comm, const peal_problem *problem, const peal_algo *algo, int first,
+                               peali_program **all)
 {
-    peal_problem problem = peali_device_problem(comm, c);
-    return peali_lower(algo, &problem, &(peali_reach){comm->nranks, comm->near, PEALI_PUSH}, comm->rank, out);
+    int32_t ranks[PEALI_CUDA_RANKS];
+    peali_program *found[PEALI_CUDA_RANKS];
+    peali_reach reach = {0, ranks, PEALI_PUSH};
+    for (int r = first; r < comm->nranks; r++)
+        if (comm->device->first[r] == first)
+            ranks[reach.nranks++] = r;
+    peal_status status = peali_lower_all(algo, problem, &reach, found);
+    for (int x = 0; x < reach.nranks && status == PEAL_OK; x++)
+        all[ranks[x]] = found[x];
+    return status;
 }
 
-static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_algo *algo, const peali_program **out)
+static peal_status lower(const peal_comm *comm, const peali_call *c, const peal_algo *algo, struct peali_device_program *e)
+{
+    peal_problem problem = peali_device_problem(comm, c);
+    if (comm->reach.nranks == comm->nranks)
+        return peali_lower(algo, &problem, &(peali_reach){comm->nranks, comm->near, PEALI_PUSH}, comm->rank, &e->program);
+    e->all = peali_alloc((size_t)comm->nranks, sizeof *e->all);
+    peal_status status = e->all ? PEAL_OK : PEAL_ERR_MEMORY;
+    for (int r = 0; r < comm->nranks && status == PEAL_OK; r++)
+        if (comm->device->first[r] == r)
+            status = lower_there(comm, &problem, algo, r, e->all);
+    if (status == PEAL_OK)
+        e->program = e->all[comm->rank];
+    return status;
+}
+
+static void program_free(const peal_comm *comm, struct peali_device_program *e)
+{
+    for (int r = 0; e->all && r < comm->nranks; r++)
+        if (e->all[r] != e->program)
+            peali_program_free(&e->all[r]);
+    peali_program_free(&e->program);
+    peali_free(e->all);
+    peali_free(e);
+}
+
+static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_algo *algo,
+                              const struct peali_device_program **out)
 {
     peali_device_plans *plans = &comm->device->plans;
     struct peali_device_program *e = plans->programs;
@@ -32,9 +69,10 @@ static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_a
         e = e->next;
     if (!e) {
         e = peali_alloc(1, sizeof *e);
-        peal_status status = e ? lower(comm, c, algo, &e->program) : PEAL_ERR_MEMORY;
+        peal_status status = e ? lower(comm, c, algo, e) : PEAL_ERR_MEMORY;
         if (status != PEAL_OK) {
-            peali_free(e);
+            if (e)
+                program_free(comm, e);
             return status;
         }
         e->algo = algo;
@@ -42,7 +80,7 @@ static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_a
         e->next = plans->programs;
         plans->programs = e;
     }
-    *out = e->program;
+    *out = e;
     return PEAL_OK;
 }
 
@@ -74,9 +112,34 @@ static bool gpus_do(const peali_call *c)
     return moves || !(quad || (complex && (c->op == PEAL_PROD || c->op == PEAL_PREMUL_SUM)));
 }
 
+/* The longest slice of all ranks; 0 where the program of one is not for kernels. */
+static uint32_t longest(const peal_comm *comm, const struct peali_device_program *e, const peali_cuda_job *job,
+                        const peali_cuda_layout *layout)
+{
+    uint32_t least = UINT32_MAX;
+    for (int r = 0; r < comm->nranks; r++) {
+        uint32_t its = peali_cuda_longest(e->all[r], job, layout);
+        least = its < least ? its : least;
+    }
+    return least;
+}
+
+static peal_status load(const peal_comm *comm, const struct peali_device_program *e, const peali_call *c,
+                        const peali_cuda_layout *layout, peali_device_plan *plan)
+{
+    const peali_device_choice *how = &plan->choice;
+    peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, how->proto, how->ctas, 0};
+    if (e->all) {
+        job.longest = longest(comm, e, &job, layout);
+        if (job.longest == 0)
+            return PEAL_ERR_UNSUPPORTED;
+    }
+    return peali_cuda_load(e->program, &job, layout, &plan->call, &plan->ctas);
+}
+
 static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device_traits *traits, peali_device_plan *plan)
 {
-    const peali_program *program;
+    const struct peali_device_program *program;
     if (!gpus_do(c)) {
         peali_coll_refuse(comm, c, "GPUs do no %s of %s; take host memory", peal_op_name(c->op), peal_type_name(c->type));
         return PEAL_ERR_UNSUPPORTED;
@@ -86,8 +149,7 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
     peal_status status = program_of(comm, c, plan->choice.algo, &program);
     if (status != PEAL_OK)
         return status;
-    peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, plan->choice.proto, plan->choice.ctas};
-    status = peali_cuda_load(program, &job, traits->layout, &plan->call, &plan->ctas);
+    status = load(comm, program, c, traits->layout, plan);
     if (status == PEAL_OK)
         sign(comm, c, plan);
     if (status == PEAL_ERR_UNSUPPORTED)
@@ -144,7 +206,7 @@ peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, const p
     return PEAL_OK;
 }
 
-void peali_device_plans_free(peali_device_plans *plans)
+void peali_device_plans_free(const peal_comm *comm, peali_device_plans *plans)
 {
     for (int s = 0; s < PEALI_DEVICE_SETS; s++)
         for (int w = 0; w < PEALI_DEVICE_WAYS; w++)
@@ -152,7 +214,6 @@ void peali_device_plans_free(peali_device_plans *plans)
     while (plans->programs) {
         struct peali_device_program *e = plans->programs;
         plans->programs = e->next;
-        peali_program_free(&e->program);
-        peali_free(e);
+        program_free(comm, e);
     }
 }

@@ -47,7 +47,7 @@ typedef struct peali_device_traits {
 /* The plan of C, made where there is none yet. PEAL_OK; PEAL_ERR_UNSUPPORTED (logged); PEAL_ERR_MEMORY. */
 PEAL_MUST_CHECK peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
                                                    const peali_device_plan **plan);
-void peali_device_plans_free(peali_device_plans *plans);
+void peali_device_plans_free(const peal_comm *comm, peali_device_plans *plans);
 
 /* How a call takes it. False where nothing fits, which is logged. device_choice.c. */
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
@@ -56,11 +56,15 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
 /* "ll", "ll128", "bulk". */
 const char *peali_proto_name(peali_cuda_proto proto);
 
-/* As a schedule sees it: all GPUs are one node. */
+/* As a schedule sees it: GPUs that are all within reach are one node. */
 static inline peal_problem peali_device_problem(const peal_comm *comm, const peali_call *c)
 {
-    return (peal_problem){.kind = peali_comm_schedules(c->kind), .op = peali_op_combines(c->op), .nranks = comm->nranks,
-                          .root = c->root, .nnodes = 1};
+    peal_problem problem = peali_comm_problem(comm, c->kind, c->op, c->root);
+    if (comm->reach.nranks == comm->nranks) {
+        problem.nnodes = 1;
+        problem.node = NULL;
+    }
+    return problem;
 }
 
 #endif

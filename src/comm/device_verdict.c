@@ -19,7 +19,7 @@ static void fail(peali_device *d, peal_status status)
 /* Nobody is late who came and calls alike: then what was lost is between GPUs. */
 static bool names_one(const peali_device *d, const peali_cuda_report *r)
 {
-    return r->rank < (uint32_t)d->comm->nranks;
+    return r->rank < (uint32_t)d->comm->reach.nranks;
 }
 
 static void say_quarrel(peali_device *d, const peali_quarrel *q)
@@ -28,26 +28,41 @@ static void say_quarrel(peali_device *d, const peali_quarrel *q)
     fail(d, PEAL_ERR_MISMATCH);
 }
 
+/* To the ranks of other nodes, too. */
+static void tell_all(const peali_device *d, peal_status status, const peali_quarrel *q)
+{
+    if (d->proxy)
+        peali_proxy_tell(d->proxy, &(peali_proxy_word){status, *q});
+}
+
+/* That this rank's call failed, which is all it knows. */
+static void tell_alone(const peali_device *d, peal_status status, const peali_signature *mine)
+{
+    tell_all(d, status, &(peali_quarrel){.one = *mine, .one_rank = d->comm->rank, .other_rank = -1});
+}
+
 /* Found by this rank; another one may have left its call, and hears of it now. */
 static void begin_quarrel(peali_device *d, const peali_quarrel *q)
 {
     peali_runner_tell(d->comm->runner, q);
+    tell_all(d, PEAL_ERR_MISMATCH, q);
     say_quarrel(d, q);
 }
 
 /* The same calls are done in different ways where ranks were told so. */
 static void say_differs(peali_device *d, const peali_cuda_report *r)
 {
-    peali_ledger_call mine, its;
-    bool known = peali_ledger_read(d->mine, r->mine, &mine) && peali_ledger_read(d->ledgers[r->rank], r->its, &its);
+    peali_ledger_call mine = {.how = ""}, its;
+    bool known = peali_ledger_read(d->mine, r->mine, &mine) & peali_ledger_read(d->ledgers[r->rank], r->its, &its);
     if (known && !peali_signature_alike(&mine.call, &its.call)) {
-        begin_quarrel(d, &(peali_quarrel){mine.call, its.call, d->comm->rank, (int32_t)r->rank});
+        begin_quarrel(d, &(peali_quarrel){mine.call, its.call, d->comm->rank, d->comm->near[r->rank]});
         return;
     }
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank,
-              "calls on device memory differ: rank %d made one with signature %08x (%s), rank %u one with %08x (%s); make the same "
+              "calls on device memory differ: rank %d made one with signature %08x (%s), rank %d one with %08x (%s); make the same "
               "calls, forced algorithms and limits of CTAs alike, in the same order on all ranks", d->comm->rank, r->mine,
-              known ? mine.how : "forgotten", r->rank, r->its, known ? its.how : "forgotten");
+              known ? mine.how : "forgotten", d->comm->near[r->rank], r->its, known ? its.how : "forgotten");
+    tell_alone(d, PEAL_ERR_MISMATCH, &mine.call);
     fail(d, PEAL_ERR_MISMATCH);
 }
 
@@ -60,15 +75,27 @@ static const char *last_call(const peali_device *d, uint32_t x, char *buf)
     return peali_signature_words(&call, buf);
 }
 
+/* Into WHO: for whom the kernel of R waits, or for what. */
+static void find_late(const peali_device *d, const peali_cuda_report *r, char *who, size_t bytes)
+{
+    char theirs[PEALI_SIGNATURE_TEXT], way[256];
+    int32_t peer = d->proxy && !names_one(d, r) ? peali_proxy_waits(d->proxy, way, sizeof way) : -1;
+    if (names_one(d, r))
+        snprintf(who, bytes, "rank %d, which has not come; its last call: %s", d->comm->near[r->rank],
+                 last_call(d, r->rank, theirs));
+    else if (peer >= 0)
+        snprintf(who, bytes, "a message from rank %d%s%s", peer, way[0] ? " by " : "", way);
+    else
+        snprintf(who, bytes, "data, though all ranks have come");
+}
+
 static void say_late(const peali_device *d, const peali_cuda_report *r)
 {
-    char mine[PEALI_SIGNATURE_TEXT] = "a call", theirs[PEALI_SIGNATURE_TEXT], who[PEALI_SIGNATURE_TEXT + 64];
+    char mine[PEALI_SIGNATURE_TEXT] = "a call", who[512];
     peali_ledger_call call = {.how = "forgotten"};
     if (peali_ledger_read(d->mine, r->mine, &call))
         peali_signature_words(&call.call, mine);
-    snprintf(who, sizeof who, "data, though all ranks have come");
-    if (names_one(d, r))
-        snprintf(who, sizeof who, "rank %u, which has not come; its last call: %s", r->rank, last_call(d, r->rank, theirs));
+    find_late(d, r, who, sizeof who);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank, "%s (%s) waits in slice %u of lane %u, operation %u, slot %u for %s",
               mine, call.how, r->epoch, r->lane, r->op, r->slot, who);
 }
@@ -109,29 +136,74 @@ static bool remember(const peali_device *d, uint64_t sequence, peali_signature *
 static void compare(peali_device *d)
 {
     peali_quarrel q = {.one_rank = d->comm->rank};
-    for (int32_t x = 0; x < d->comm->nranks; x++) {
-        if (x == d->comm->rank || !peali_runner_shown(d->comm->runner, x, &q.other) || !remember(d, q.other.sequence, &q.one) ||
-            peali_signature_alike(&q.one, &q.other))
+    for (int32_t x = 0; x < d->comm->reach.nranks; x++) {
+        if (d->comm->near[x] == d->comm->rank || !peali_runner_shown(d->comm->runner, x, &q.other) ||
+            !remember(d, q.other.sequence, &q.one) || peali_signature_alike(&q.one, &q.other))
             continue;
-        q.other_rank = x;
+        q.other_rank = d->comm->near[x];
         begin_quarrel(d, &q);
         return;
     }
 }
 
+/* The transport has said what it lacks. */
+static void hear_proxy(peali_device *d, const peali_proxy_news *n)
+{
+    peali_ledger_call mine = {.how = "forgotten"};
+    char words[PEALI_SIGNATURE_TEXT] = "a call";
+    if (peali_ledger_read(d->mine, n->mine, &mine))
+        peali_signature_words(&mine.call, words);
+    if (n->status == PEAL_ERR_MISMATCH)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank,
+                  "calls on device memory differ: this rank made %s (%s, signature %08x), rank %d of another node one with "
+                  "signature %08x; make the same calls in the same order on all ranks", words, mine.how, n->mine, n->peer, n->its);
+    else
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank, "%s (%s) failed: its message with rank %d: %s", words, mine.how,
+                  n->peer, peal_status_text(n->status));
+    tell_alone(d, n->status, &mine.call);
+    fail(d, n->status);
+}
+
+/* What another rank found; and what it called, that this one knew by its signature alone. */
+static void hear_word(peali_device *d, int32_t from, const peali_proxy_word *w)
+{
+    char words[PEALI_SIGNATURE_TEXT] = "a call";
+    const bool known = w->quarrel.other_rank >= 0;
+    const bool awaited = d->failure == PEAL_ERR_MISMATCH && peali_proxy_ask(d->proxy).peer == from && !known;
+    if (d->failure != PEAL_OK && !awaited)
+        return;
+    if (w->quarrel.one.magic)
+        peali_signature_words(&w->quarrel.one, words);
+    if (known)
+        peali_run_say_quarrel(d->comm->rank, &w->quarrel);
+    else
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank, "rank %d made %s, which failed there: %s", from, words,
+                  peal_status_text((peal_status)w->status));
+    if (d->failure == PEAL_OK)
+        fail(d, (peal_status)w->status);
+}
+
 void peali_device_look(peali_device *d)
 {
     peali_quarrel told;
+    peali_proxy_word word;
+    int32_t from;
     pthread_mutex_lock(&d->lock);
+    const peali_proxy_news news = d->proxy ? peali_proxy_ask(d->proxy) : (peali_proxy_news){.status = PEAL_OK};
     const peali_cuda_report *r = peali_team_report(d->team);
+    const bool heard = d->proxy && peali_proxy_heard(d->proxy, &from, &word);
     if (d->failure != PEAL_OK)
         ; /* that was said */
+    else if (news.status != PEAL_OK)
+        hear_proxy(d, &news);
     else if (r)
         hear_kernel(d, r);
     else if (peali_runner_told(d->comm->runner, &told))
         say_quarrel(d, &told);
-    else
+    else if (!heard)
         compare(d);
+    if (heard)
+        hear_word(d, from, &word);
     if (d->failure == PEAL_OK)
         hear_waiting(d);
     pthread_mutex_unlock(&d->lock);

@@ -29,6 +29,8 @@ bool peali_ledger_read(const peali_ledger *ledger, uint32_t key, peali_ledger_ca
     uint64_t words[WORDS], before = peali_load_acquire(its_key);
     for (int k = 0; k < WORDS; k++)
         words[k] = peali_load_acquire(&at[k]);
+    if (before != key || peali_load_relaxed(its_key) != key)
+        return false;
     memcpy(call, words, sizeof words);
-    return before == key && peali_load_relaxed(its_key) == key;
+    return true;
 }

@@ -11,11 +11,16 @@
  * the last one not full, which are dealt to K slices, and those of a slice to the m blocks of a part; wherever something does not
  * divide, the first ones have one pack more. The kernel divides nothing: q, r in x packs over y are x / y and x mod y. Block b of
  * all parts begins at pack pos(b) of a slice: (b / m) L + pos(b mod m) where L are the packs of a part in this slice.
+ *
+ * Messages to ranks out of reach lie in slots, too, of host memory: the kernel fills and drains them, and the proxy sends and
+ * receives (lower/post.h).
  */
 #ifndef PEALI_CUDA_CALL_H
 #define PEALI_CUDA_CALL_H
 
 #include <stdint.h>
+
+#include "lower/post.h"
 
 enum {
     PEALI_CUDA_RANKS = 16, /* within reach, and so the most sources */
@@ -39,7 +44,15 @@ typedef enum peali_cuda_proto {
 } peali_cuda_proto;
 
 /* Where an operand lies. Its range is the operation's. */
-enum { PEALI_CUDA_IN, PEALI_CUDA_OUT, PEALI_CUDA_TMP, PEALI_CUDA_SLOT };
+enum {
+    PEALI_CUDA_IN,
+    PEALI_CUDA_OUT,
+    PEALI_CUDA_TMP,
+    PEALI_CUDA_SLOT,
+    PEALI_CUDA_ARRIVES = PEALI_CUDA_SLOT + PEALI_CUDA_RANKS, /* a slot that a message fills */
+    PEALI_CUDA_LEAVES,                                       /* a slot that a message takes */
+    PEALI_CUDA_WHERES
+};
 typedef struct peali_cuda_loc {
     uint8_t where; /* PEALI_CUDA_SLOT + i: of the rank with index i among those within reach */
     uint8_t slot;  /* slot: its number there, which is that of its flag */
@@ -50,14 +63,20 @@ typedef struct peali_cuda_loc {
 /* What is among the operands: slots; more than one source in IN, OUT and scratch. */
 enum { PEALI_CUDA_FROM_SLOTS = 1, PEALI_CUDA_TO_SLOTS = 2, PEALI_CUDA_MANY_OWN = 4 };
 
-/* Reduce nsrc sources in order, store to ndst destinations. No destination: the sources must have arrived. */
+/*
+ * Reduce nsrc sources in order, store to ndst destinations. No destination: the sources must have arrived. No source: a message is
+ * to arrive at the destination.
+ */
 typedef struct peali_cuda_op {
     uint8_t nsrc, ndst;
     uint8_t sync;   /* after all threads of the CTA have done what stands before: others have touched what this one does */
     uint8_t slots;  /* PEALI_CUDA_FROM_SLOTS and so on */
     uint16_t locs;  /* sources, then destinations */
+    uint16_t first, end; /* blocks */
+    uint16_t peer;  /* of a message: rank of the communicator */
+    uint8_t lane;   /* and the algorithm's lane */
+    uint8_t number; /* and which of the slice's messages it is */
     uint16_t pad;
-    uint32_t first, end; /* blocks */
 } peali_cuda_op;
 
 /* Of the scratch of every rank of a communicator, alike on all: bytes from its start, and of one area. */
@@ -80,6 +99,9 @@ typedef struct peali_cuda_lane {
     uint32_t calls; /* lane 0: so far */
     uint32_t dead;  /* 1: the report is not FINE */
     uint32_t noticed; /* lane 0: 1: this call has told that it waits */
+    uint32_t orders;  /* so far */
+    uint32_t before;  /* orders before those of the last slice that had any, */
+    uint32_t posted;  /* which was of this epoch */
 } peali_cuda_lane;
 
 /* What a kernel tells the host, in host memory mapped into the device; zeroed once, written once, KIND last. */
@@ -107,13 +129,16 @@ typedef struct peali_cuda_call {
     uint8_t type, op;   /* peal_type, peal_op: of the elements as the kernel reduces them */
     uint8_t aligned;    /* in and out begin at a multiple of 16 bytes, and so do all parts */
     uint8_t scaled;     /* premultiplied sum: this rank's elements count SCALAR times */
+    uint8_t messages;   /* of a slice */
     uint16_t stores_to; /* bit per rank: it has slots that this one fills */
     uint16_t hears;     /* bit per rank: this one's end waits for its begin */
     uint64_t scalar;    /* over and over in 8 bytes */
     uint32_t ranks;     /* average: when all is done, the blocks [wanted[0], wanted[1]) of OUT are divided by this; else 0 */
     uint32_t wanted[2];
     /* the communicator */
-    unsigned char *scratch[PEALI_CUDA_RANKS]; /* of each rank, as this device sees it */
+    /* Of each rank, as this device sees it; and those that make areas of slots out of those of messages. */
+    unsigned char *scratch[PEALI_CUDA_WHERES - PEALI_CUDA_SLOT];
+    peali_post *post;
     peali_cuda_layout layout;
     peali_cuda_lane *lane;
     peali_cuda_report *report; /* two: what it ended with, and for whom it waits and goes on waiting: zeroed again by who read it */

@@ -11,11 +11,12 @@ template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int 
     const peali_cuda_loc &loc = s.c.locs[t.op.locs + k];
     from.locs = t.op.locs + k - i;
     uint32_t before = loc.where >= PEALI_CUDA_TMP ? words_before(t, loc) : 0;
-    if (loc.where < PEALI_CUDA_SLOT) {
+    if (loc.where < PEALI_CUDA_SLOT || loc.where == PEALI_CUDA_ARRIVES) {
         from.own = i;
-        from.scratch = loc.where == PEALI_CUDA_TMP;
+        from.scratch = loc.where >= PEALI_CUDA_TMP;
         from.scaled = s.c.scaled && loc.where == PEALI_CUDA_IN;
-        from.at = from.scratch ? scratch_at(s, loc) + 8 * (uint64_t)before : loc.where == PEALI_CUDA_IN ? in_of(s.c) : out_of(s.c);
+        from.at = loc.where == PEALI_CUDA_IN ? in_of(s.c) : loc.where == PEALI_CUDA_OUT ? out_of(s.c) :
+                  (loc.where == PEALI_CUDA_TMP ? scratch_at(s, loc) : slot_at(s, loc)) + 8 * (uint64_t)before;
         return;
     }
     from.slots |= 1U << i;
@@ -158,6 +159,8 @@ template <class P, class A> DEVICE bool operate(const slice &s, uint32_t number,
     const peali_cuda_op &op = s.c.ops[number];
     const task t = {s, op, number, range_of(s, op.first, op.end)};
     ok = P::begin(t, ok);
+    if (op.nsrc == 0)
+        return P::end(t, ok);
     if (ok && op.nsrc == 1)
         ok = copy<P>(t);
     else if (ok && (op.nsrc > 8 || (op.slots & PEALI_CUDA_MANY_OWN)))
@@ -198,6 +201,30 @@ DEVICE bool get_credit(const slice &s, bool heard, bool ok)
         while (ok && ahead(load_acquire(left_at(s, c.me, s.thread)), s.epoch - 2) < 0)
             ok = w.on();
     return !meet(s.threads, !ok);
+}
+
+/*
+ * The messages of the slice before the last are over, whose areas this one takes: then those of two slices, at most, are under way.
+ */
+DEVICE bool get_areas(const slice &s, bool ok)
+{
+    const peali_cuda_lane *lane = &s.c.lane[s.lane];
+    wait w(s.c, s.epoch, PEALI_CUDA_OPS + 2);
+    if (s.thread == 0) {
+        const uint32_t orders = s.epoch - lane->posted == 1 ? lane->before : lane->orders;
+        while (ok && ahead(load_acquire(&s.c.post->over[s.lane].number), orders) < 0)
+            ok = w.on();
+    }
+    return !meet(s.threads, !ok);
+}
+
+/* For thread 0, which alone reads it. */
+DEVICE void note_orders(const slice &s)
+{
+    peali_cuda_lane *lane = &s.c.lane[s.lane];
+    lane->before = lane->orders;
+    lane->orders += s.c.messages;
+    lane->posted = s.epoch;
 }
 
 /* The sums of the wanted blocks become averages. They were stored by whichever thread had them. */
@@ -258,6 +285,8 @@ DEVICE void leave(const slice &s)
 template <class P, class A> DEVICE bool run_slice(const slice &s, bool heard, bool ok)
 {
     ok = get_credit(s, heard, ok);
+    if (s.c.messages)
+        ok = get_areas(s, ok);
     for (uint32_t i = 0; i < s.c.nops; i++)
         ok = operate<P, A>(s, i, ok);
     if (s.c.ranks)
@@ -265,6 +294,8 @@ template <class P, class A> DEVICE bool run_slice(const slice &s, bool heard, bo
     if (meet(s.threads, !ok))
         return false;
     leave(s);
+    if (s.c.messages && s.thread == 0)
+        note_orders(s);
     return true;
 }
 

@@ -25,6 +25,9 @@ typedef struct loader {
     uint32_t nlocs;
     uint32_t land_at[PEALI_CUDA_RANKS][PEALI_CUDA_SLOTS]; /* where landing slots start in their area, in units of 16 bytes */
     uint32_t tmp_at[PEALI_CUDA_LOCS];                     /* likewise the scratch buffers */
+    uint64_t arrives;                     /* bit per landing slot of this rank: a message fills it */
+    uint32_t sent_at[PEALI_POST_SLOTS];   /* where what is sent starts, likewise */
+    int sends;                            /* placed so far */
 } loader;
 
 static uint64_t up(uint64_t x, uint64_t step)
@@ -84,14 +87,27 @@ static bool choose_arithmetic(loader *l)
     return type < PEAL_LONG_DOUBLE;
 }
 
-static bool in_reach(const peali_program *p)
+static bool is_message(const peali_instr *i)
 {
-    if (p->mode != PEALI_PUSH || p->nreach != p->nranks || p->nranks > PEALI_CUDA_RANKS)
-        return false;
+    return i->kind == PEALI_I_SEND || i->kind == PEALI_I_RECV;
+}
+
+/* Each message has data apart from its flag. */
+static bool for_kernels(const peali_program *p, peali_cuda_proto proto)
+{
+    int messages = 0;
     for (int32_t i = 0; i < p->ninstrs; i++)
-        if (p->instrs[i].kind == PEALI_I_SEND || p->instrs[i].kind == PEALI_I_RECV)
-            return false;
-    return true;
+        messages += is_message(&p->instrs[i]);
+    return p->mode == PEALI_PUSH && p->nreach <= PEALI_CUDA_RANKS && p->nblocks <= UINT16_MAX && messages <= PEALI_POST_SLOTS &&
+           (p->nreach == p->nranks || proto == PEALI_CUDA_BULK);
+}
+
+static void note_arrivals(loader *l)
+{
+    const peali_program *p = l->program;
+    for (int32_t i = 0; i < p->ninstrs; i++)
+        if (p->instrs[i].kind == PEALI_I_RECV)
+            l->arrives |= (uint64_t)1 << (-1 - p->locs[p->instrs[i].locs].buf);
 }
 
 static void describe_vector(loader *l)
@@ -100,7 +116,7 @@ static void describe_vector(loader *l)
     const peali_program *p = l->program;
     bool split = l->job->kind == PEAL_ALLGATHER || l->job->kind == PEAL_REDUCE_SCATTER;
     c->me = (uint8_t)p->me;
-    c->nranks = (uint8_t)p->nranks;
+    c->nranks = (uint8_t)p->nreach;
     c->proto = (uint8_t)l->job->proto;
     c->parts = split ? (uint32_t)p->nranks : 1;
     c->blocks = (uint32_t)p->nblocks / c->parts;
@@ -129,6 +145,27 @@ static uint64_t room(const peali_cuda_call *c, peali_cuda_proto proto, uint32_t 
     return up(proto == PEALI_CUDA_LL ? 2 * n : n, line);
 }
 
+/* A slot of [FIRST, END) at *AT, which goes on behind it; where its data is, as any may be a message, which begins with a head. */
+static uint32_t take(const loader *l, uint32_t packs, uint32_t first, uint32_t end, uint64_t *at)
+{
+    uint64_t head = l->program->nreach < l->program->nranks ? PEALI_CUDA_LINE / PEALI_CUDA_PACK : 0, data = *at + head;
+    *at = data + room(l->call, l->job->proto, packs, first, end);
+    return (uint32_t)data;
+}
+
+/* Places what is sent out of reach; false where it does not fit. */
+static bool place_sent(loader *l, uint32_t packs)
+{
+    const peali_program *p = l->program;
+    uint64_t at = 0;
+    for (int32_t k = 0, sends = 0; k < p->ninstrs; k++) {
+        const peali_instr *i = &p->instrs[k];
+        if (i->kind == PEALI_I_SEND)
+            l->sent_at[sends++] = take(l, packs, (uint32_t)p->cuts[i->first], (uint32_t)p->cuts[i->end], &at);
+    }
+    return at <= l->layout->area_bytes[l->job->proto] / PEALI_CUDA_PACK;
+}
+
 /* Places all landing slots for slices of PACKS; false where they do not fit. */
 static bool place_slots(loader *l, uint32_t packs)
 {
@@ -138,8 +175,7 @@ static bool place_slots(loader *l, uint32_t packs)
         uint64_t at = 0;
         for (int32_t s = p->land_start[x]; s < p->land_start[x + 1]; s++) {
             uint32_t first = (uint32_t)p->cuts[p->land_first[s]], end = (uint32_t)p->cuts[p->land_end[s]];
-            l->land_at[x][s - p->land_start[x]] = (uint32_t)at;
-            at += room(l->call, l->job->proto, packs, first, end);
+            l->land_at[x][s - p->land_start[x]] = take(l, packs, first, end, &at);
         }
         if (at > most)
             return false;
@@ -161,7 +197,7 @@ static bool place_scratch(loader *l, uint32_t packs)
 
 static bool place(loader *l, uint32_t packs)
 {
-    return place_slots(l, packs) && place_scratch(l, packs);
+    return place_slots(l, packs) && place_sent(l, packs) && place_scratch(l, packs);
 }
 
 /* The longest slice that fits, 0 where none does. */
@@ -195,7 +231,7 @@ static bool cut(loader *l, uint32_t *ctas)
     *ctas = 1;
     if (l->packs == 0)
         return true;
-    uint32_t fits = longest_slice(l);
+    uint32_t fits = l->job->longest ? l->job->longest : longest_slice(l);
     if (fits == 0)
         return false;
     uint64_t work = l->packs * c->parts / WORK_PACKS;
@@ -222,7 +258,8 @@ static peali_cuda_loc locate(const loader *l, peali_loc from)
     if (from.buf >= PEAL_BUF_TMP)
         return (peali_cuda_loc){PEALI_CUDA_TMP, 0, (uint16_t)p->cuts[from.base], l->tmp_at[from.buf - PEAL_BUF_TMP]};
     int slot = -1 - from.buf;
-    return (peali_cuda_loc){(uint8_t)(PEALI_CUDA_SLOT + from.rank), (uint8_t)slot,
+    bool arrives = from.rank == p->me && l->arrives >> slot & 1;
+    return (peali_cuda_loc){(uint8_t)(arrives ? PEALI_CUDA_ARRIVES : PEALI_CUDA_SLOT + from.rank), (uint8_t)slot,
                             (uint16_t)p->cuts[p->land_first[p->land_start[from.rank] + slot]], l->land_at[from.rank][slot]};
 }
 
@@ -233,14 +270,38 @@ static bool add(loader *l, const peali_loc *locs, int nsrc, int ndst, uint32_t f
     if (c->nops == PEALI_CUDA_OPS || l->nlocs + (uint32_t)(nsrc + ndst) > PEALI_CUDA_LOCS || nsrc > PEALI_CUDA_RANKS)
         return false;
     peali_cuda_op *op = &c->ops[c->nops++];
-    *op = (peali_cuda_op){.nsrc = (uint8_t)nsrc, .ndst = (uint8_t)ndst, .locs = (uint16_t)l->nlocs, .first = first, .end = end};
+    *op = (peali_cuda_op){.nsrc = (uint8_t)nsrc, .ndst = (uint8_t)ndst, .locs = (uint16_t)l->nlocs, .first = (uint16_t)first,
+                          .end = (uint16_t)end};
     int own = 0;
     for (int k = 0; k < nsrc + ndst; k++) {
-        c->locs[l->nlocs++] = locate(l, locs[k]);
-        own += k < nsrc && locs[k].buf >= 0;
+        peali_cuda_loc *at = &c->locs[l->nlocs++];
+        *at = locate(l, locs[k]);
+        own += k < nsrc && (at->where < PEALI_CUDA_SLOT || at->where == PEALI_CUDA_ARRIVES);
         op->slots |= locs[k].buf >= 0 ? 0 : k < nsrc ? PEALI_CUDA_FROM_SLOTS : PEALI_CUDA_TO_SLOTS;
     }
     op->slots |= own > 1 ? PEALI_CUDA_MANY_OWN : 0;
+    return true;
+}
+
+/* A send is a copy to where the message lies. */
+static bool add_message(loader *l, const peali_instr *i)
+{
+    const peali_program *p = l->program;
+    peali_cuda_call *c = l->call;
+    const bool sends = i->kind == PEALI_I_SEND;
+    if (!add(l, p->locs + i->locs, sends, !sends, (uint32_t)p->cuts[i->first], (uint32_t)p->cuts[i->end]))
+        return false;
+    peali_cuda_op *op = &c->ops[c->nops - 1];
+    op->peer = (uint16_t)i->peer;
+    op->lane = i->lane;
+    op->number = c->messages++;
+    if (!sends)
+        return true;
+    if (l->nlocs == PEALI_CUDA_LOCS)
+        return false;
+    c->locs[l->nlocs++] = (peali_cuda_loc){.where = PEALI_CUDA_LEAVES, .at = l->sent_at[l->sends++]};
+    op->ndst = 1;
+    op->slots |= PEALI_CUDA_TO_SLOTS;
     return true;
 }
 
@@ -248,6 +309,8 @@ static bool add_instr(loader *l, const peali_instr *i)
 {
     const peali_program *p = l->program;
     const peali_loc *locs = p->locs + i->locs;
+    if (is_message(i))
+        return add_message(l, i);
     if (i->kind == PEALI_I_REDUCE)
         return i->nsrc == 0 || add(l, locs, i->nsrc, i->ndst, (uint32_t)p->cuts[i->first], (uint32_t)p->cuts[i->end]);
     for (int k = 0; i->kind == PEALI_I_EXIT && k < i->nsrc + i->ndst; k++) {
@@ -303,11 +366,21 @@ static void note_neighbours(loader *l)
     peali_cuda_call *c = l->call;
     const peali_program *p = l->program;
     bool all = l->job->kind != PEAL_BROADCAST && l->job->kind != PEAL_REDUCE;
-    c->all_hear = (p->all_hear && all) || p->nranks == 1;
+    c->all_hear = (p->all_hear && all) || p->nreach == 1;
     for (int x = 0; x < p->nreach; x++) {
         c->stores_to |= (uint16_t)((x != p->me && p->stores_to[x]) << x);
         c->hears |= (uint16_t)((x != p->me && p->knows[x] && l->packs > 0) << x);
     }
+}
+
+uint32_t peali_cuda_longest(const peali_program *program, const peali_cuda_job *job, const peali_cuda_layout *layout)
+{
+    peali_cuda_call call = {0};
+    loader l = {.program = program, .job = job, .layout = layout, .call = &call};
+    if (!for_kernels(program, job->proto) || !few_slots(program))
+        return 0;
+    describe_vector(&l);
+    return longest_slice(&l);
 }
 
 peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job, const peali_cuda_layout *layout,
@@ -316,9 +389,10 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
     loader l = {.program = program, .job = job, .layout = layout, .call = call};
     memset(call, 0, sizeof *call);
     call->layout = *layout;
-    if (!in_reach(program) || !few_slots(program) || program->nblocks > UINT16_MAX || !choose_arithmetic(&l))
+    if (!for_kernels(program, job->proto) || !few_slots(program) || !choose_arithmetic(&l))
         return PEAL_ERR_UNSUPPORTED;
     describe_vector(&l);
+    note_arrivals(&l);
     if (!cut(&l, ctas))
         return PEAL_ERR_UNSUPPORTED;
     for (int32_t i = 0; i < program->ninstrs && l.packs > 0; i++)

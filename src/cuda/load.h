@@ -14,19 +14,26 @@ typedef struct peali_cuda_job {
     int32_t root;
     peali_cuda_proto proto;
     uint32_t ctas; /* at most; at least so many slices are made where there is work for them */
+    uint32_t longest; /* slice, in packs of a part: what peali_cuda_longest gives for any rank, at most; 0: for this one */
 } peali_cuda_job;
 
 /* Where everything of a rank's scratch of BYTES lies, for NRANKS within reach. bytes of the result is 0: that is too little. */
 peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks);
 
 /*
+ * The longest slice of PROGRAM that fits LAYOUT's areas, in packs of 16 bytes of a part. 0: none does, or the program is not for
+ * kernels at all. Ranks out of reach have other programs, but slices must be the same.
+ */
+uint32_t peali_cuda_longest(const peali_program *program, const peali_cuda_job *job, const peali_cuda_layout *layout);
+
+/*
  * Fills CALL, but for the buffers of a call (in, out, aligned) and what belongs to the communicator (scratch, lane, report, abort,
  * deadline, signature). The slices are as many as make the landings of one fit LAYOUT's areas. CTAS: of the launch, at least 1.
  * JOB's kind is that of the program's algorithm.
  *
- * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED the program is longer than a launch takes, has messages to ranks out of reach, or reduces
- *          what the kernels do not (long double, products of complex numbers). Nothing is logged. The same on all ranks, if they
- *          give the same job and layout.
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED the program is longer than a launch takes, has messages to ranks out of reach in another
+ *          protocol than bulk, or reduces what the kernels do not (long double, products of complex numbers). Nothing is logged.
+ *          The same on all ranks, if they give the same job and layout.
  */
 PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job,
                                             const peali_cuda_layout *layout, peali_cuda_call *call, uint32_t *ctas);

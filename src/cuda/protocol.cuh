@@ -271,6 +271,27 @@ struct ll128 {
 };
 
 /*
+ * For thread 0: the message of an operation, whose data (if it is to be sent) is there by now, becomes the proxy's, to which the
+ * number is released.
+ */
+DEVICE void give_order(const task &t, const peali_cuda_loc &loc)
+{
+    const peali_cuda_call &c = t.s.c;
+    const uint32_t number = c.lane[t.s.lane].orders + t.op.number + 1;
+    peali_post_order *order = &c.post->orders[t.s.lane][number % PEALI_POST_ORDERS];
+    order->signature = c.signature;
+    order->epoch = t.s.epoch;
+    order->peer = t.op.peer;
+    order->lane = t.op.lane;
+    order->sends = loc.where == PEALI_CUDA_LEAVES;
+    order->at = (uint32_t)((uint64_t)(slot_at(t.s, loc) - (unsigned char *)c.post) / PEALI_POST_UNIT) - 1;
+    order->units = t.r.words / 2 + 1;
+    order->slot = loc.slot;
+    order->flag = t.s.flag;
+    store_release(&order->number, number);
+}
+
+/*
  * Data without flags, and one flag a slot. A thread for each source waits for its flag (load_acquire, which pairs with
  * store_release in end at the sender), then all threads meet: so what any thread of the sender stored before those met is loaded
  * by any thread here.
@@ -314,10 +335,12 @@ struct bulk {
         return false;
     }
 
-    /* The flag of LOC, at its rank. */
+    /* The flag of LOC, at its rank, or of its message. */
     static DEVICE_MEMBER uint32_t *flag_at(const task &t, const peali_cuda_loc &loc)
     {
         const peali_cuda_call &c = t.s.c;
+        if (loc.where == PEALI_CUDA_ARRIVES)
+            return &c.post->flags[t.s.lane][t.s.epoch & 1][loc.slot];
         uint32_t *flags = (uint32_t *)(c.scratch[loc.where - PEALI_CUDA_SLOT] + c.layout.flags);
         return flags + (2 * t.s.lane + (t.s.epoch & 1)) * PEALI_CUDA_SLOTS + loc.slot;
     }
@@ -362,7 +385,9 @@ struct bulk {
             return false;
         if (t.s.thread < t.op.ndst) {
             const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + t.op.nsrc + t.s.thread];
-            if (loc.where >= PEALI_CUDA_SLOT)
+            if (loc.where >= PEALI_CUDA_ARRIVES)
+                give_order(t, loc);
+            else if (loc.where >= PEALI_CUDA_SLOT)
                 store_release(flag_at(t, loc), t.s.flag);
         }
         return true;

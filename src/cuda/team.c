@@ -38,7 +38,12 @@ struct peali_team {
     peali_cu_ptr mine, lanes;
     page *page;
     peali_cu_ptr page_there;
+    peali_post *post; /* and behind it areas of messages: of what arrives, then (room for one that is too long) of what leaves */
+    peali_cu_ptr post_there;
+    uint64_t least; /* scratch of any rank, */
+    int within;     /* and ranks within reach of each other, anywhere */
     peali_cu_ptr scratch[PEALI_CUDA_RANKS]; /* as this device sees them */
+    int32_t ranks[PEALI_CUDA_RANKS];        /* in the communicator */
     bool opened[PEALI_CUDA_RANKS];          /* by a handle */
     uint64_t expected[PEALI_CUDA_RANKS];    /* the mark of each rank here */
     bool lines;
@@ -93,14 +98,16 @@ static peal_status get_memory(peali_team *t, size_t bytes)
     return result == 0 ? settle(t, "zeroing scratch") : peali_cuda_failed(t->rank, call, result);
 }
 
-static peal_status get_page(peali_team *t)
+/* Zeroed host memory AT, which the device has THERE. */
+static peal_status get_host(const peali_team *t, size_t bytes, void **at, peali_cu_ptr *there)
 {
-    void *at;
-    peali_cu_result result = t->cu->MemHostAlloc(&at, sizeof(page), PEALI_CU_HOST_PORTABLE | PEALI_CU_HOST_MAPPED);
-    if (result != 0)
+    peali_cu_result result = t->cu->MemHostAlloc(at, bytes, PEALI_CU_HOST_PORTABLE | PEALI_CU_HOST_MAPPED);
+    if (result != 0) {
+        *at = NULL;
         return peali_cuda_failed(t->rank, "cuMemHostAlloc", result);
-    t->page = memset(at, 0, sizeof(page));
-    result = t->cu->MemHostGetDevicePointer(&t->page_there, at, 0);
+    }
+    memset(*at, 0, bytes);
+    result = t->cu->MemHostGetDevicePointer(there, *at, 0);
     return result == 0 ? PEAL_OK : peali_cuda_failed(t->rank, "cuMemHostGetDevicePointer", result);
 }
 
@@ -126,7 +133,7 @@ static peal_status furnish(peali_team *t, peali_team_card *card)
     t->taken = peali_gpu_take(t->gpu, t->rank);
     peal_status status = t->taken ? get_memory(t, t->taken) : PEAL_ERR_MEMORY;
     if (status == PEAL_OK)
-        status = get_page(t);
+        status = get_host(t, sizeof(page), (void **)&t->page, &t->page_there);
     if (status == PEAL_OK)
         export(t, card);
     return status;
@@ -144,6 +151,7 @@ static peal_status open_device(peali_team *t, peali_team_card *card)
         return status;
     status = furnish(t, card);
     peali_gpu_leave(t->gpu, &visit);
+    card->rank = t->rank;
     card->process = process;
     card->context = (uintptr_t)t->gpu->context;
     card->address = t->mine;
@@ -183,8 +191,8 @@ static uint64_t mark(const peali_team_card *from, const peali_team_card *to)
 
 static peal_status refuse(const peali_team *t, int x, const char *why)
 {
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank, "device %d does not reach the GPU of rank %d of %d: %s", t->gpu->device, x,
-              t->n, why);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank, "device %d does not reach the GPU of rank %d: %s", t->gpu->device,
+              t->ranks[x], why);
     return PEAL_ERR_UNSUPPORTED;
 }
 
@@ -214,7 +222,7 @@ static peal_status reach(peali_team *t, const peali_team_card *cards, int x)
     const bool here = cards[x].process == process;
     peal_status status = here ? reach_here(t, &cards[x], x) : reach_there(t, &cards[x], x);
     if (status == PEAL_OK && x != t->me)
-        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, t->rank, "device %d -> rank %d via %s, %s", t->gpu->device, x,
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, t->rank, "device %d -> rank %d via %s, %s", t->gpu->device, cards[x].rank,
                   same(&cards[x].device, &cards[t->me].device) ? "the same device" : "p2p", here ? "this process" : "ipc");
     return status;
 }
@@ -235,13 +243,19 @@ static bool linked(const peali_cuda_driver *cu, peali_cu_device mine, const peal
     return false;
 }
 
+void peali_team_limit(peali_team *team, uint64_t scratch, int within)
+{
+    team->least = scratch;
+    team->within = within;
+}
+
 /* The least scratch of all, cut for N ranks. */
 static peal_status lay_out(peali_team *t, const peali_team_card *cards)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t least = t->within ? t->least : UINT64_MAX;
     for (int x = 0; x < t->n; x++)
         least = cards[x].scratch < least ? cards[x].scratch : least;
-    t->layout = peali_cuda_lay_out(least, t->n);
+    t->layout = peali_cuda_lay_out(least, t->within ? t->within : t->n);
     if (t->layout.bytes)
         return PEAL_OK;
     peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank,
@@ -273,6 +287,8 @@ peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int 
             return (peal_status)cards[x].status;
     team->n = n;
     team->me = me;
+    for (int x = 0; x < n && n <= PEALI_CUDA_RANKS; x++)
+        team->ranks[x] = cards[x].rank;
     if (n > PEALI_CUDA_RANKS) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, team->rank, "%d GPUs: kernels take %d at most", n, PEALI_CUDA_RANKS);
         return PEAL_ERR_UNSUPPORTED;
@@ -310,6 +326,28 @@ peal_status peali_team_prove(peali_team *team)
     return status;
 }
 
+/* Of a lane's messages one way: two areas. */
+static size_t mail_bytes(const peali_team *t)
+{
+    return 2 * t->layout.lanes * t->layout.area_bytes[PEALI_CUDA_BULK];
+}
+
+peal_status peali_team_make_post(peali_team *team)
+{
+    peali_gpu_visit visit;
+    peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
+    if (status != PEAL_OK)
+        return status;
+    status = get_host(team, sizeof *team->post + 2 * mail_bytes(team), (void **)&team->post, &team->post_there);
+    peali_gpu_leave(team->gpu, &visit);
+    return status;
+}
+
+peali_post *peali_team_post(const peali_team *team)
+{
+    return team->post;
+}
+
 const peali_cuda_layout *peali_team_layout(const peali_team *team)
 {
     return &team->layout;
@@ -338,6 +376,12 @@ static void address(const peali_team *t, peali_cuda_call *call, const void *in, 
     call->aligned = (uint8_t)peali_cuda_aligned(call, in, out);
     for (int x = 0; x < t->n; x++)
         call->scratch[x] = (unsigned char *)(uintptr_t)t->scratch[x];
+    if (t->post) {
+        peali_cu_ptr arrives = t->post_there + sizeof *t->post - t->layout.areas[PEALI_CUDA_BULK];
+        call->scratch[PEALI_CUDA_ARRIVES - PEALI_CUDA_SLOT] = (unsigned char *)(uintptr_t)arrives;
+        call->scratch[PEALI_CUDA_LEAVES - PEALI_CUDA_SLOT] = (unsigned char *)(uintptr_t)(arrives + mail_bytes(t));
+        call->post = (peali_post *)(uintptr_t)t->post_there;
+    }
     call->layout = t->layout;
     call->lane = (peali_cuda_lane *)(uintptr_t)t->lanes;
     call->report = (peali_cuda_report *)(uintptr_t)(t->page_there + offsetof(page, report));
@@ -424,6 +468,8 @@ static void clear(peali_team *t)
         (void)t->cu->MemFree(t->lanes);
     if (t->page)
         (void)t->cu->MemFreeHost(t->page);
+    if (t->post)
+        (void)t->cu->MemFreeHost(t->post);
 }
 
 void peali_team_close(peali_team **team)

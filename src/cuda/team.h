@@ -22,6 +22,7 @@ typedef struct peali_team peali_team;
 typedef struct peali_team_card {
     int32_t status;       /* a peal_status: this rank's outcome so far */
     int32_t exported;     /* handle is one */
+    int32_t rank, pad;    /* in the communicator */
     peali_cu_uuid device;
     uint64_t process;     /* equal on ranks of one process */
     uint64_t context;     /* there: of this rank's device */
@@ -51,6 +52,16 @@ PEAL_MUST_CHECK peal_status peali_team_open(peali_team **team, int rank, peali_t
  *          PEAL_TIMEOUT where that is less (logged); PEAL_ERR_CUDA.
  */
 PEAL_MUST_CHECK peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int n, int me);
+
+/*
+ * Before meet, where ranks are out of reach, which all N have SCRATCH at least and as many within reach as WITHIN at most: what the
+ * layout is to be cut for, so that all have the same.
+ */
+void peali_team_limit(peali_team *team, uint64_t scratch, int within);
+
+/* After meet, for programs with messages: makes their post, in host memory. PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_CUDA (logged). */
+PEAL_MUST_CHECK peal_status peali_team_make_post(peali_team *team);
+peali_post *peali_team_post(const peali_team *team);
 
 /*
  * Did the stores of all ranks arrive here? Some machines promise access between GPUs and lose stores.

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 
 enum {
-    TAG = (1 << PEALI_NET_TAG_BITS) - 1, /* the last one of the lane behind the last (PEAL_LANES) */
+    TAG = (1 << PEALI_NET_TAG_BITS) - 1, /* the last one there is; behind PEAL_LANES are those of leads, then of GPUs */
 };
 
 typedef struct word {
@@ -40,6 +40,11 @@ peal_status peali_parley_create(peali_net *net, peali_parley **out)
     p->found.one_rank = p->mine.quarrel.one_rank = -1;
     *out = p;
     return PEAL_OK;
+}
+
+void peali_parley_share(peali_parley *parley, peali_net *net)
+{
+    parley->net = net;
 }
 
 void peali_parley_destroy(peali_parley **parley)

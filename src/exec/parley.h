@@ -13,6 +13,9 @@ typedef struct peali_parley peali_parley;
 
 /* Nothing is sent and no memory used before the first peali_parley_open. PEAL_OK or PEAL_ERR_MEMORY. */
 PEAL_MUST_CHECK peal_status peali_parley_create(peali_net *net, peali_parley **out);
+
+/* From here on words go by NET, which is over the one they went by so far. */
+void peali_parley_share(peali_parley *parley, peali_net *net);
 void peali_parley_destroy(peali_parley **parley);
 
 /* Two calls that differ, of ranks ONE_RANK and OTHER_RANK. */

@@ -87,6 +87,12 @@ static void leave_room(peali_runner *r)
     drop_room(r);
 }
 
+void peali_runner_share(peali_runner *runner, peali_net *net)
+{
+    runner->net = net;
+    peali_parley_share(runner->parley, net);
+}
+
 void peali_runner_destroy(peali_runner **runner)
 {
     if (*runner) {

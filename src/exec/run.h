@@ -31,6 +31,9 @@ typedef struct peali_setting {
 PEAL_MUST_CHECK peal_status peali_runner_create(const peali_setting *setting, peali_runner **out);
 void peali_runner_destroy(peali_runner **runner);
 
+/* From here on messages go by NET, which is over the one they went by so far. No plan is running. */
+void peali_runner_share(peali_runner *runner, peali_net *net);
+
 /* Makes room for PLAN, once, when it is made; from then on it is RUNNER's alone. PEAL_OK or PEAL_ERR_MEMORY. No plan is running. */
 PEAL_MUST_CHECK peal_status peali_runner_fit(peali_runner *runner, peali_plan *plan);
 

@@ -34,6 +34,9 @@ struct peali_net {
      */
     bool device_memory;
 
+    /* Another thread may call its functions in turn with this one, but for progress; else the host library forbids that. */
+    bool any_thread;
+
     /* Network devices that slices take in turn; the same on all ranks once they met. 0 or 1: whatever the transport does. */
     int rails;
 

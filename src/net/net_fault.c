@@ -234,7 +234,8 @@ peal_status peali_net_fault_create(peali_net *inner, const peali_fault *fault, p
     f->fault = *fault;
     f->random = fault->seed * 1000003u + (uint64_t)inner->rank;
     f->net = (peali_net){.name = inner->name, .rank = inner->rank, .nranks = inner->nranks,
-                         .device_memory = inner->device_memory, .card = inner->card, .card_bytes = inner->card_bytes,
+                         .device_memory = inner->device_memory, .any_thread = inner->any_thread,
+                         .card = inner->card, .card_bytes = inner->card_bytes,
                          .meet = fault_meet, .send = fault_send, .recv = fault_recv,
                          .recv_some = fault_recv_some, .test = fault_test, .cancel = fault_cancel,
                          .progress = fault_progress, .flush = fault_flush, .destroy = fault_destroy};

@@ -304,7 +304,7 @@ peal_status peali_net_loop_create(peal_threads *threads, int rank, peali_net **n
     l->world = w;
     l->net = (peali_net){.name = "loop", .rank = rank, .nranks = threads->nranks, .send = loop_send, .recv = loop_recv,
                          .recv_some = loop_recv_some, .test = loop_test, .cancel = loop_cancel, .progress = loop_progress,
-                         .flush = loop_flush, .destroy = loop_destroy};
+                         .flush = loop_flush, .destroy = loop_destroy, .any_thread = true};
     *net = &l->net;
     return PEAL_OK;
 }

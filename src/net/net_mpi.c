@@ -276,6 +276,14 @@ static bool takes_device_memory(void)
     return query && query() == 1;
 }
 
+/* The program's own calls are under no lock of Peal's. */
+static bool takes_any_thread(void)
+{
+    int level = MPI_THREAD_SINGLE;
+    PMPI_Query_thread(&level);
+    return level == MPI_THREAD_MULTIPLE;
+}
+
 peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
 {
     int rank, nranks;
@@ -298,7 +306,7 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
     m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .card = m->host,
                          .card_bytes = HOST_NAME, .meet = mpi_meet, .describe = mpi_describe, .send = mpi_send, .recv = mpi_recv,
                          .recv_some = mpi_recv_some, .test = mpi_test, .cancel = mpi_cancel, .progress = mpi_progress,
-                         .flush = mpi_flush, .destroy = mpi_destroy};
+                         .flush = mpi_flush, .destroy = mpi_destroy, .any_thread = takes_any_thread()};
     *net = &m->net;
     return PEAL_OK;
 }

@@ -571,7 +571,8 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
     u->left_ns[1] = RECV_NS;
     u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
                          .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .cancel = ucx_cancel,
-                         .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .destroy = ucx_destroy};
+                         .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .destroy = ucx_destroy,
+                         .any_thread = true};
     peal_status status = furnish(u, rails);
     if (status != PEAL_OK) {
         net_free(u);

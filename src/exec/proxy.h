@@ -1,0 +1,54 @@
+/*
+ * The proxy: the thread of this process that sends and receives what its GPUs' kernels order (lower/post.h). It is there as long as
+ * any communicator has a post, rests where nothing is ordered, and asks nothing of CUDA.
+ */
+#ifndef PEALI_PROXY_H
+#define PEALI_PROXY_H
+
+#include "exec/parley.h"
+#include "lower/post.h"
+
+typedef struct peali_proxy peali_proxy;
+
+/* Why messages of a post have ended. */
+typedef struct peali_proxy_news {
+    peal_status status; /* PEAL_OK: they have not; PEAL_ERR_NET; PEAL_ERR_MISMATCH: rank PEER made another call */
+    int32_t peer;       /* of the message */
+    uint32_t mine, its; /* mismatch: signatures */
+} peali_proxy_news;
+
+/* What a rank whose call failed tells the others. */
+typedef struct peali_proxy_word {
+    int64_t status; /* PEAL_OK: nothing */
+    peali_quarrel quarrel; /* mismatch; other_rank -1: that one's call is not known */
+} peali_proxy_word;
+
+/*
+ * Serves the first LANES lanes of POST over NET, both of which stay the caller's; NET takes calls of any thread, one at a time for
+ * each request. MOST bytes, at least, lie behind the place of each message that is to arrive, and none is longer: of a call that
+ * differs all may be taken, so that it is known for one.
+ *
+ * PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_SYSTEM there can be no thread (logged). Threads: any.
+ */
+PEAL_MUST_CHECK peal_status peali_proxy_begin(peali_net *net, peali_post *post, uint32_t lanes, size_t most, peali_proxy **proxy);
+
+/*
+ * What was sent or told has left, unless the transport cannot say so within PATIENCE_NS; what is under way is forgotten, and POST
+ * is not touched any more. NULL does nothing. Threads: any.
+ */
+void peali_proxy_end(peali_proxy **proxy, int64_t patience_ns);
+
+/* Threads: any. */
+peali_proxy_news peali_proxy_ask(const peali_proxy *proxy);
+
+/* Ends PROXY's messages, and tells all ranks WORD, once. Heard: what another rank, FROM, told; false: nothing new. Threads: any. */
+void peali_proxy_tell(peali_proxy *proxy, const peali_proxy_word *word);
+bool peali_proxy_heard(peali_proxy *proxy, int32_t *from, peali_proxy_word *word);
+
+/* The rank whose message has been waited for longest, or -1; TEXT gets how it would come. Threads: any. */
+int32_t peali_proxy_waits(peali_proxy *proxy, char *text, size_t bytes);
+
+/* Orders are on their way, if they are not captured: the proxy need not rest. Threads: any. */
+void peali_proxy_wake(void);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * Messages of a GPU to ranks out of reach: what its kernels ask of the proxy, and the proxy's answers, in host memory that both
+ * see. Plain structs of fixed layout, read by C and by CUDA.
+ *
+ * Each lane has a queue of orders, numbered on through all calls: a kernel fills in an order and then its number, and the proxy,
+ * which knows the next number, starts what it says. So a kernel is known by nothing but what it writes here, also one of a graph
+ * that is run again. Behind this struct lie the messages: for each lane two areas of what arrives, and two of what is sent.
+ */
+#ifndef PEALI_POST_H
+#define PEALI_POST_H
+
+#include <stdint.h>
+
+enum {
+    PEALI_POST_LANES = 64,
+    PEALI_POST_SLOTS = 64,  /* flags of an area; messages of a slice */
+    PEALI_POST_ORDERS = 2 * PEALI_POST_SLOTS, /* of a lane, under way: those of two slices */
+    PEALI_POST_UNIT = 16,   /* bytes; messages begin at multiples of it, and are as long */
+};
+
+/* The first unit of each message, filled in by the sender's proxy: two calls that differ must not take each other's data. */
+typedef struct peali_post_head {
+    uint32_t signature, epoch;
+    uint64_t bytes; /* of the message */
+} peali_post_head;
+
+typedef struct peali_post_order {
+    uint32_t number;    /* from 1, it goes round; written last */
+    uint32_t signature; /* of the call; never 0 */
+    uint32_t epoch;     /* slices of this lane so far: of the sender and the receiver alike */
+    uint16_t peer;      /* rank of the communicator */
+    uint8_t lane;       /* of the algorithm */
+    uint8_t sends;
+    uint32_t at, units; /* of the message and its head, from the start of the post */
+    uint32_t slot;      /* an arrival sets flags[lane][epoch mod 2][slot] */
+    uint32_t flag;      /* to this */
+} peali_post_order;
+
+typedef struct peali_post {
+    peali_post_order orders[PEALI_POST_LANES][PEALI_POST_ORDERS];
+    uint32_t flags[PEALI_POST_LANES][2][PEALI_POST_SLOTS];
+    struct {
+        uint32_t number; /* orders up to this one are over */
+        uint32_t pad[15];
+    } over[PEALI_POST_LANES];
+} peali_post;
+
+#ifdef __cplusplus
+static_assert(sizeof(peali_post_head) == PEALI_POST_UNIT && sizeof(peali_post) % 1024 == 0, "layout");
+#else
+_Static_assert(sizeof(peali_post_head) == PEALI_POST_UNIT && sizeof(peali_post) % 1024 == 0, "layout");
+#endif
+
+#endif

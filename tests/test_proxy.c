@@ -1,0 +1,264 @@
+/*
+ * The proxy over ranks that are threads, without a GPU: what a kernel would order, this test does. Messages arrive where and when
+ * they are said to, in any number; a call that differs, a transport that fails, and words have their names; a pause does not
+ * matter; communicators come and go.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "exec/proxy.h"
+#include "net/net_fault.h"
+#include "net/net_loop.h"
+
+enum { LANES = 3, MOST = 4, AREA_UNITS = 16 };
+
+/* A rank: its post, and behind it AREA_UNITS for each of two areas of each lane, one way and the other. */
+typedef struct seat {
+    peal_threads *threads;
+    int rank, n, rounds;
+    const peali_fault *fault;
+    uint32_t signature; /* of its calls */
+    peali_net *net;
+    peali_proxy *proxy;
+    peali_post *post;
+    uint32_t orders[LANES];
+    int wrong;
+    pthread_t id;
+} seat;
+
+static uint32_t unit_of(const seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
+{
+    const uint32_t area = ((sends ? LANES : 0) + lane) * 2 + epoch % 2;
+    return (uint32_t)(sizeof(peali_post) / PEALI_POST_UNIT) + area * AREA_UNITS + peer * 2;
+}
+
+static uint64_t *data_of(seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
+{
+    return (uint64_t *)((unsigned char *)s->post + (size_t)(unit_of(s, sends, lane, epoch, peer) + 1) * PEALI_POST_UNIT);
+}
+
+/* As give_order of the kernels; it pairs with the proxy's take. */
+static void order(seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
+{
+    const uint32_t number = ++s->orders[lane];
+    peali_post_order *o = &s->post->orders[lane][number % PEALI_POST_ORDERS];
+    o->signature = s->signature;
+    o->epoch = epoch;
+    o->peer = (uint16_t)peer;
+    o->lane = 0;
+    o->sends = sends;
+    o->at = unit_of(s, sends, lane, epoch, peer);
+    o->units = 2;
+    o->slot = peer;
+    o->flag = epoch | 0x80000000u;
+    peali_store_release(&o->number, number);
+}
+
+/* False: the proxy has given up, or 20 s are over. */
+static bool becomes(const seat *s, const uint32_t *at, uint32_t value)
+{
+    const int64_t end_ns = peali_clock_ns() + 20 * INT64_C(1000000000);
+    while ((int32_t)(peali_load_acquire(at) - value) < 0) { /* pairs with the proxy's releases */
+        if (peali_proxy_ask(s->proxy).status != PEAL_OK || peali_clock_ns() > end_ns)
+            return false;
+        peali_clock_yield();
+    }
+    return true;
+}
+
+/* Every rank tells every other one what nobody else tells, on one lane. */
+static bool exchange(seat *s, uint32_t lane, uint32_t epoch, uint32_t before)
+{
+    if (!becomes(s, &s->post->over[lane].number, before))
+        return false;
+    for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++)
+        if (peer != (uint32_t)s->rank)
+            order(s, false, lane, epoch, peer);
+    for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++) {
+        if (peer == (uint32_t)s->rank)
+            continue;
+        data_of(s, true, lane, epoch, peer)[0] = epoch * 10000 + lane * 1000 + (uint32_t)s->rank * 10 + peer;
+        order(s, true, lane, epoch, peer);
+    }
+    for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++) {
+        if (peer == (uint32_t)s->rank)
+            continue;
+        if (!becomes(s, &s->post->flags[lane][epoch % 2][peer], epoch | 0x80000000u))
+            return false;
+        s->wrong += data_of(s, false, lane, epoch, peer)[0] != epoch * 10000 + lane * 1000 + peer * 10 + (uint32_t)s->rank;
+    }
+    return true;
+}
+
+static void begin(seat *s)
+{
+    const size_t bytes = sizeof(peali_post) + (size_t)4 * LANES * AREA_UNITS * PEALI_POST_UNIT;
+    s->post = aligned_alloc(1024, (bytes + 1023) / 1024 * 1024);
+    memset(s->post, 0, bytes);
+    for (uint32_t *flag = s->post->flags[0][0]; flag < s->post->flags[LANES][0]; flag++)
+        *flag = 0x80000000u; /* so that all are compared alike */
+    memset(s->orders, 0, sizeof s->orders);
+    if (peali_net_loop_create(s->threads, s->rank, &s->net) != PEAL_OK ||
+        (s->fault && peali_net_fault_create(s->net, s->fault, &s->net) != PEAL_OK) ||
+        peali_proxy_begin(s->net, s->post, LANES, 2 * PEALI_POST_UNIT, &s->proxy) != PEAL_OK)
+        abort();
+}
+
+static void end(seat *s)
+{
+    peali_proxy_end(&s->proxy, 2 * INT64_C(1000000000));
+    s->wrong += peali_threads_agree(s->threads, s->rank, PEAL_OK) != PEAL_OK;
+    s->net->destroy(s->net);
+    free(s->post);
+}
+
+static void *exchanges(void *arg)
+{
+    seat *s = arg;
+    for (int twice = 0; twice < 2; twice++) {
+        begin(s);
+        for (uint32_t epoch = 1; epoch <= (uint32_t)s->rounds; epoch++)
+            for (uint32_t lane = 0; lane < LANES; lane++) {
+                const uint32_t of_slice = 2 * (uint32_t)(s->n - 1);
+                s->wrong += !exchange(s, lane, epoch, epoch > 2 ? (epoch - 2) * of_slice : 0);
+                if (epoch % 50 == 0 && s->rank == 0)
+                    peali_clock_sleep(20000000); /* the proxy rests by then */
+            }
+        peali_proxy_wake();
+        end(s);
+    }
+    return NULL;
+}
+
+static int run(int n, seat *seats, void *(*body)(void *))
+{
+    int wrong = 0;
+    peal_threads *threads;
+    assert_int_equal(peal_threads_create(n, &threads), PEAL_OK);
+    for (int r = 0; r < n; r++) {
+        seats[r].threads = threads;
+        seats[r].rank = r;
+        seats[r].n = n;
+        assert_int_equal(pthread_create(&seats[r].id, NULL, body, &seats[r]), 0);
+    }
+    for (int r = 0; r < n; r++) {
+        pthread_join(seats[r].id, NULL);
+        wrong += seats[r].wrong;
+    }
+    peal_threads_destroy(&threads);
+    return wrong;
+}
+
+static void test_exchanges(void **state)
+{
+    for (int n = 2; n <= MOST; n++) {
+        seat seats[MOST] = {{0}};
+        for (int r = 0; r < n; r++)
+            seats[r] = (seat){.rounds = 120, .signature = 77};
+        assert_int_equal(run(n, seats, exchanges), 0);
+    }
+}
+
+static void test_delays(void **state)
+{
+    const peali_fault fault = {.seed = 3, .delay = 30};
+    seat seats[MOST] = {{0}};
+    for (int r = 0; r < 3; r++)
+        seats[r] = (seat){.rounds = 60, .signature = 77, .fault = &fault};
+    assert_int_equal(run(3, seats, exchanges), 0);
+}
+
+/* Goes on until it fails. */
+static void *fails(void *arg)
+{
+    seat *s = arg;
+    begin(s);
+    uint32_t epoch = 1;
+    while (epoch < 100 && exchange(s, 0, epoch, epoch > 2 ? (epoch - 2) * 2 : 0))
+        epoch++;
+    const peali_proxy_news news = peali_proxy_ask(s->proxy);
+    const peal_status want = s->fault ? PEAL_ERR_NET : PEAL_ERR_MISMATCH;
+    s->wrong += news.status != want || news.peer != 1 - s->rank || news.mine != s->signature;
+    s->wrong += want == PEAL_ERR_MISMATCH && news.its == s->signature;
+    end(s);
+    return NULL;
+}
+
+static void test_mismatch(void **state)
+{
+    seat seats[MOST] = {{.signature = 77}, {.signature = 78}};
+    assert_int_equal(run(2, seats, fails), 0);
+}
+
+static void test_broken(void **state)
+{
+    const peali_fault fault = {.fail_at = 41, .lasting = true};
+    seat seats[MOST] = {{.signature = 77, .fault = &fault}, {.signature = 77, .fault = &fault}};
+    assert_int_equal(run(2, seats, fails), 0);
+}
+
+/* Rank 0's word is heard by all, once. */
+static void *tells(void *arg)
+{
+    seat *s = arg;
+    peali_proxy_word word = {PEAL_ERR_MISMATCH, {.one_rank = 0, .other_rank = 2}};
+    int32_t from = -1;
+    begin(s);
+    if (s->rank == 0)
+        peali_proxy_tell(s->proxy, &word);
+    const int64_t end_ns = peali_clock_ns() + 20 * INT64_C(1000000000);
+    bool heard = s->rank == 0;
+    while (!heard && peali_clock_ns() < end_ns) {
+        heard = peali_proxy_heard(s->proxy, &from, &word);
+        peali_clock_sleep(100000);
+    }
+    s->wrong += !heard || (s->rank > 0 && (from != 0 || word.status != PEAL_ERR_MISMATCH || word.quarrel.other_rank != 2));
+    s->wrong += peali_proxy_heard(s->proxy, &from, &word);
+    end(s);
+    return NULL;
+}
+
+static void test_words(void **state)
+{
+    seat seats[MOST] = {{0}};
+    assert_int_equal(run(MOST, seats, tells), 0);
+}
+
+/* Nothing comes: who is waited for is known. */
+static void *waits(void *arg)
+{
+    seat *s = arg;
+    char text[64];
+    begin(s);
+    s->wrong += peali_proxy_waits(s->proxy, text, sizeof text) != -1;
+    order(s, false, 1, 1, (uint32_t)(1 - s->rank));
+    const int64_t end_ns = peali_clock_ns() + 20 * INT64_C(1000000000);
+    while (peali_proxy_waits(s->proxy, text, sizeof text) < 0 && peali_clock_ns() < end_ns)
+        peali_clock_sleep(100000);
+    s->wrong += peali_proxy_waits(s->proxy, text, sizeof text) != 1 - s->rank;
+    end(s);
+    return NULL;
+}
+
+static void test_waits(void **state)
+{
+    seat seats[MOST] = {{.signature = 77}, {.signature = 77}};
+    assert_int_equal(run(2, seats, waits), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exchanges), cmocka_unit_test(test_delays), cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_broken), cmocka_unit_test(test_words), cmocka_unit_test(test_waits),
+    };
+    return cmocka_run_group_tests_name("proxy", tests, NULL, NULL);
+}
