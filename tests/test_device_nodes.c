@@ -79,6 +79,31 @@ static void every_type(seat *s)
                 check(s, &(deed){333, (peal_type)type, (peal_op)op}, 7);
 }
 
+/* A rank's own elements are scaled once, whether its kernel reads them or a message takes them away. */
+static void premultiplied(seat *s)
+{
+    enum { COUNT = 1000 };
+    int32_t *at = seat_alloc(s, 4 * COUNT), got[COUNT], scalar = s->rank + 2;
+    SEAT_CHECK(s, peal_comm_premul(s->comm, &scalar, PEAL_INT32) == PEAL_OK);
+    for (const peal_algo *const *a = peali_algos; *a; a++) {
+        if ((*a)->kind != PEAL_ALLREDUCE || !forced(s, *a))
+            continue;
+        for (int i = 0; i < COUNT; i++)
+            got[i] = i + s->rank;
+        seat_copy(s, at, got, sizeof got);
+        SEAT_CHECK(s, peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_PREMUL_SUM, s->comm, s->stream) == PEAL_OK);
+        seat_copy(s, got, at, sizeof got);
+        for (int i = 0; i < COUNT; i++) {
+            int32_t sum = 0;
+            for (int r = 0; r < s->n; r++)
+                sum += (i + r) * (r + 2);
+            SEAT_CHECK(s, got[i] == sum);
+        }
+    }
+    SEAT_CHECK(s, peal_comm_force(s->comm, PEAL_ALLREDUCE, NULL) == PEAL_OK);
+    seat_free(s, at);
+}
+
 /* Calls of other kinds have messages on some ranks and none on others, and lanes of different lengths. */
 static void other_kinds(seat *s)
 {
@@ -197,6 +222,7 @@ static void on_all(seat_body *body)
         on_all(name);                                                                                                             \
     }
 TEST(every_algorithm)
+TEST(premultiplied)
 TEST(other_kinds)
 TEST(graphs)
 TEST(beside_the_host)
@@ -295,8 +321,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_other_kinds),
-        cmocka_unit_test(test_graphs), cmocka_unit_test(test_beside_the_host), cmocka_unit_test(test_slow),
+        cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
+        cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_graphs), cmocka_unit_test(test_beside_the_host),
+        cmocka_unit_test(test_slow),
     };
     setenv("FAKE_CUDA_DEVICES", "4", 0);
     if (argc > 1) {
