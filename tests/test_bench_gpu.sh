@@ -112,7 +112,8 @@ for kind in allgather reduce_scatter broadcast reduce; do
 done
 races allreduce --mem cuda -g 2 -b 64 -e 64 -n 1 -w 0 -t all -o all --algo all
 grep -q ' int8 *bxor .* ring .* 0 *1$' out || die "a type, op or algorithm is missing"
-LD_LIBRARY_PATH="$old:$fake" NCCL_NVLS_ENABLE=1 races allreduce --mem cuda -g 2 $quick --vs nccl
+mkdir aged && ln -s "$old/libnccl.so.2" "$fake/libcuda.so.1" aged # an old libcuda lies beside the old libnccl
+LD_LIBRARY_PATH="$dir/aged:$fake" NCCL_NVLS_ENABLE=1 races allreduce --mem cuda -g 2 $quick --vs nccl
 grep -q '^# NCCL 2.22.3, NCCL_NVLS_ENABLE=1, from the environment$' out || die "NCCL_NVLS_ENABLE is not left alone"
 grep -q registered out || die "old NCCL has no registered buffers"
 ! grep -q symmetric out || die "old NCCL has symmetric buffers"
