@@ -52,7 +52,7 @@ struct peali_runner {
     const unsigned char *in;
     unsigned char *out;
     bool staged_in, staged_out; /* in this call */
-    unsigned char scalars[PEALI_PLAN_SCALARS];
+    _Alignas(max_align_t) unsigned char scalars[PEALI_PLAN_SCALARS];
     bool seen;             /* in this call, all ranks heard of so far see each other's buffers */
     int heard;             /* that of the last call; -1: not all ranks know */
     peali_signature signature, theirs; /* theirs: of rank dissenter, if that is not -1 */

@@ -212,7 +212,10 @@ peali_cu_result cuCtxGetCurrent(peali_cu_ctx *context)
 peali_cu_result cuCtxPushCurrent_v2(peali_cu_ctx context)
 {
     ENTER(cuCtxPushCurrent_v2);
-    if (!context || context->retained == 0 || depth == DEPTH)
+    pthread_mutex_lock(&fake_lock);
+    bool live = context && context->retained > 0;
+    pthread_mutex_unlock(&fake_lock);
+    if (!live || depth == DEPTH)
         return INVALID_CONTEXT;
     stack[depth++] = context;
     return 0;
