@@ -41,7 +41,7 @@ fi
 # Open MPI leaks by itself, and an interposer cannot stand before ASan.
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
 if build build-asan -Dcuda=disabled -Dmpich=disabled -Db_sanitize=address,undefined -Db_lundef=false; then
-    check build-asan threads --suite unit --suite sums --suite algos --suite exec --suite bench --no-suite mpi -t 4
+    check build-asan threads --suite unit --suite sums --suite exec --suite bench --no-suite mpi -t 4
     ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi -t 4
 fi
 
