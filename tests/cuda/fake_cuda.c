@@ -209,13 +209,16 @@ peali_cu_result cuCtxGetCurrent(peali_cu_ctx *context)
     return 0;
 }
 
+/* Other threads retain and release it. */
+static bool lives(const struct CUctx_st *context)
+{
+    return context && __atomic_load_n(&context->retained, __ATOMIC_RELAXED) > 0;
+}
+
 peali_cu_result cuCtxPushCurrent_v2(peali_cu_ctx context)
 {
     ENTER(cuCtxPushCurrent_v2);
-    pthread_mutex_lock(&fake_lock);
-    bool live = context && context->retained > 0;
-    pthread_mutex_unlock(&fake_lock);
-    if (!live || depth == DEPTH)
+    if (!lives(context) || depth == DEPTH)
         return INVALID_CONTEXT;
     stack[depth++] = context;
     return 0;
@@ -253,10 +256,8 @@ peali_cu_result cuDevicePrimaryCtxRetain(peali_cu_ctx *context, peali_cu_device 
     ENTER_UNSAFE(cuDevicePrimaryCtxRetain);
     if (!exists(device))
         return INVALID_DEVICE;
-    pthread_mutex_lock(&fake_lock);
     *context = &contexts[device];
-    (*context)->retained++;
-    pthread_mutex_unlock(&fake_lock);
+    (void)__atomic_fetch_add(&(*context)->retained, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -264,11 +265,9 @@ peali_cu_result cuDevicePrimaryCtxRetain(peali_cu_ctx *context, peali_cu_device 
 peali_cu_result cuDevicePrimaryCtxRelease_v2(peali_cu_device device)
 {
     ENTER_UNSAFE(cuDevicePrimaryCtxRelease_v2);
-    if (!exists(device) || contexts[device].retained == 0)
+    if (!exists(device) || !lives(&contexts[device]))
         return INVALID_CONTEXT;
-    pthread_mutex_lock(&fake_lock);
-    contexts[device].retained--;
-    pthread_mutex_unlock(&fake_lock);
+    (void)__atomic_fetch_add(&contexts[device].retained, -1, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -276,7 +275,7 @@ peali_cu_result cuCtxEnablePeerAccess(peali_cu_ctx peer, unsigned flags)
 {
     ENTER_UNSAFE(cuCtxEnablePeerAccess);
     struct CUctx_st *mine = fake_current();
-    if (!mine || !peer || peer->retained == 0 || mine == peer)
+    if (!mine || !lives(peer) || mine == peer)
         return INVALID_CONTEXT;
     if (fake_p2p("none"))
         return PEER_UNSUPPORTED;
