@@ -1,17 +1,15 @@
-/* A lock that is held while it looks; its thread blocks all signals, which are the program's. */
+/* A lock that is held while it looks. */
 #include "comm/watch.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 
-static const long PAUSE_NS = 100 * 1000000;
+static const int64_t PAUSE_NS = 100 * 1000000;
 
 /* Of the process: all of it under lock, but for thread, which only who starts and ends it touches. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, turn = PTHREAD_MUTEX_INITIALIZER; /* turn: to start or end the thread */
@@ -20,23 +18,13 @@ static peali_watched *all;
 static bool ending;
 static pthread_t thread;
 
-static void wait_for_news(void)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += PAUSE_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&news, &lock, &until);
-}
-
 static void *watch(void *arg)
 {
     pthread_mutex_lock(&lock);
     while (!ending) {
         for (peali_watched *w = all; w; w = w->next)
             w->look(w);
-        wait_for_news();
+        (void)peali_thread_cond_wait(&news, &lock, PAUSE_NS);
     }
     pthread_mutex_unlock(&lock);
     return NULL;
@@ -63,25 +51,16 @@ static void in_child(void)
 
 static void prepare(void)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&news, &attr);
-    pthread_condattr_destroy(&attr);
+    peali_thread_cond_init(&news);
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
 static int start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    sigset_t every, before;
     pthread_once(&once, prepare);
     ending = false;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before);
-    int error = pthread_create(&thread, NULL, watch, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
+    return peali_thread_start(&thread, watch);
 }
 
 /* Returns whether there were others. */

@@ -8,11 +8,8 @@
  */
 #include "exec/proxy.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 
 #include <peal/algo.h>
 
@@ -20,6 +17,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 enum {
     LOOKS = 2000,
@@ -227,14 +225,9 @@ static bool pass(void)
 
 static void nap(void)
 {
-    struct timespec until;
     int64_t ns = (int64_t)NAP_NS << (busy ? 0 : idle - LOOKS < 16 ? idle - LOOKS : 16);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     peali_store_relaxed(&napping, true);
-    if (pthread_cond_timedwait(&news, &lock, &until) == 0)
+    if (peali_thread_cond_wait(&news, &lock, ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS))
         idle = 0;
     peali_store_relaxed(&napping, false);
 }
@@ -279,27 +272,17 @@ static void in_child(void)
 
 static void prepare(void)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&news, &attr);
-    pthread_condattr_destroy(&attr);
+    peali_thread_cond_init(&news);
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Signals are the program's. */
 static int start_thread(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    sigset_t every, before;
     pthread_once(&once, prepare);
     ending = false;
     idle = 0;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before);
-    int error = pthread_create(&thread, NULL, work, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
+    return peali_thread_start(&thread, work);
 }
 
 /* Returns whether there were others. */

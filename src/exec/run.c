@@ -4,8 +4,6 @@
  */
 #include "exec/runner.h"
 
-#include <string.h>
-
 #include "base/atomics.h"
 
 static int32_t most(int32_t a, int32_t b)
