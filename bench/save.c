@@ -37,16 +37,22 @@ static void add_gpu(cJSON *root, const peali_race *race)
     cJSON_AddStringToObject(versions, "nccl_nvls_enable", gpu->nvls);
 }
 
+/* Null where VALUE is not known, which is 0. */
+static void add_known(cJSON *to, const char *name, double value)
+{
+    if (value > 0)
+        cJSON_AddNumberToObject(to, name, value);
+    else
+        cJSON_AddNullToObject(to, name);
+}
+
 static void add_gpu_figures(cJSON *to, const peali_row *row)
 {
     cJSON_AddNumberToObject(to, "calls", row->calls);
     cJSON_AddNumberToObject(to, "host_us", row->host_us);
     cJSON_AddNumberToObject(to, "enqueue_us", row->enqueue_us);
     cJSON_AddNumberToObject(to, "ctas", row->ctas);
-    if (row->link > 0)
-        cJSON_AddNumberToObject(to, "link", row->link);
-    else
-        cJSON_AddNullToObject(to, "link");
+    add_known(to, "link", row->link);
 }
 
 static void add_versions(cJSON *root, const peali_team *team)
@@ -66,10 +72,7 @@ static void add_figures(cJSON *to, const peali_row *row)
     cJSON_AddNumberToObject(to, "p99_us", row->p99_us);
     cJSON_AddNumberToObject(to, "algbw", row->algbw);
     cJSON_AddNumberToObject(to, "busbw", row->busbw);
-    if (row->predicted_us > 0)
-        cJSON_AddNumberToObject(to, "predicted_us", row->predicted_us);
-    else
-        cJSON_AddNullToObject(to, "predicted_us");
+    add_known(to, "predicted_us", row->predicted_us);
     cJSON_AddBoolToObject(to, "verified", row->verified);
 }
 
