@@ -18,7 +18,7 @@ peali_memory peali_cuda_known(const void *at, int *device)
     peali_cu_enum attributes[] = {PEALI_CU_POINTER_MEMORY, PEALI_CU_POINTER_MANAGED, PEALI_CU_POINTER_DEVICE};
     peali_cu_enum memory = 0;
     int ordinal = 0;
-    unsigned char managed = 0;
+    unsigned managed = 0; /* a boolean, of which the driver writes four bytes */
     void *values[] = {&memory, &managed, &ordinal};
     const peali_cuda_driver *cu = peali_cuda_driver_get(NULL);
     *device = -1;

@@ -219,7 +219,7 @@ static bool attribute_of(const block *b, peali_cu_enum attribute, void *value)
 {
     switch (attribute) {
     case PEALI_CU_POINTER_MEMORY: *(unsigned *)value = b ? (unsigned)b->kind : 0; return true;
-    case PEALI_CU_POINTER_MANAGED: *(unsigned char *)value = b && b->managed; return true;
+    case PEALI_CU_POINTER_MANAGED: *(unsigned *)value = b && b->managed; return true; /* a boolean of four bytes */
     case PEALI_CU_POINTER_DEVICE: *(int *)value = b ? where(b) : -2; return true;
     default: return false;
     }
