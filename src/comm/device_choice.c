@@ -32,7 +32,7 @@ static const struct row {
 };
 
 /* Bytes that keep the threads of a CTA busy for about as long as a start takes. */
-static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {4 << 10, 16 << 10, 64 << 10};
+static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {4 << 10, 16 << 10, 16 << 10};
 
 const char *peali_proto_name(peali_cuda_proto proto)
 {
@@ -69,15 +69,13 @@ static const struct row *find(const peal_comm *comm, peal_kind kind, size_t byte
     return r;
 }
 
-/* CTAs are a limit: there are fewer where there is little to do. Ranks that share a GPU need room beside each other. */
-static uint32_t ctas(const peal_comm *comm, const peali_device_traits *traits, peali_cuda_proto proto, size_t bytes)
+/* Ranks that share a GPU need room beside each other. */
+static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *traits)
 {
     uint32_t most = traits->layout->lanes / (uint32_t)traits->sharing;
-    size_t busy = bytes / cta_bytes[proto] + 1;
     if (comm->max_ctas > 0 && (uint32_t)comm->max_ctas < most)
         most = (uint32_t)comm->max_ctas;
-    most = most > 0 ? most : 1;
-    return busy < most ? (uint32_t)busy : most;
+    return most > 0 ? most : 1;
 }
 
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
@@ -108,6 +106,8 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     choice->proto = proto >= 0 ? (peali_cuda_proto)proto : row->proto;
     if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
         choice->proto = PEALI_CUDA_BULK;
-    choice->ctas = ctas(comm, traits, choice->proto, bytes);
+    choice->most_ctas = most_ctas(comm, traits);
+    size_t busy = bytes / cta_bytes[choice->proto] + 1;
+    choice->ctas = busy < choice->most_ctas ? (uint32_t)busy : choice->most_ctas;
     return true;
 }

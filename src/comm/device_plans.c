@@ -96,7 +96,8 @@ static void sign(peal_comm *comm, const peali_call *c, peali_device_plan *plan)
     const peali_device_choice *how = &plan->choice;
     peali_ledger_call entry = {.call = peali_device_signature(comm, c)};
     entry.call.sequence = PEALI_SIGNATURE_ANY;
-    snprintf(entry.how, sizeof entry.how, "%s, %s, at most %u CTAs", how->algo->name, peali_proto_name(how->proto), how->ctas);
+    snprintf(entry.how, sizeof entry.how, "%s, %s, at most %u CTAs", how->algo->name, peali_proto_name(how->proto),
+             how->most_ctas);
     uint32_t key = (uint32_t)XXH3_64bits(&entry, sizeof entry);
     plan->call.signature = key ? key : 1;
     plan->call.notice_ns = NOTICE_NS;
@@ -128,7 +129,8 @@ static peal_status load(const peal_comm *comm, const struct peali_device_program
                         const peali_cuda_layout *layout, peali_device_plan *plan)
 {
     const peali_device_choice *how = &plan->choice;
-    peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, how->proto, how->ctas, 0};
+    peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, how->proto, how->ctas,
+                          how->most_ctas, 0};
     if (e->all) {
         job.longest = longest(comm, e, &job, layout);
         if (job.longest == 0)

@@ -12,7 +12,7 @@
 typedef struct peali_device_choice {
     const peal_algo *algo;
     peali_cuda_proto proto;
-    uint32_t ctas;
+    uint32_t ctas, most_ctas;
 } peali_device_choice;
 
 /* What one launch takes, but for the buffers. */

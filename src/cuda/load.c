@@ -10,9 +10,9 @@
 
 enum {
     WORK_PACKS = 64,    /* a slice of less is not worth a CTA of its own */
-    LANES = 32,         /* enough CTAs to fill NVLink */
-    LEAST_AREA = 4096,  /* of a lane and protocol */
-    USUAL_AREA = 8192,  /* one-line areas are not made smaller for the sake of more lanes */
+    LANES = 64,         /* enough CTAs to fill NVLink */
+    LEAST_AREA = 2048,  /* of a lane and protocol */
+    USUAL_AREA = 4096,  /* one-line areas are not made smaller for the sake of more lanes */
 };
 
 typedef struct loader {
@@ -35,7 +35,7 @@ static uint64_t up(uint64_t x, uint64_t step)
     return (x + step - 1) / step * step;
 }
 
-/* The shares of a lane's memory: lines of 16 bytes 1/8, lines of 128 bytes 1/4, bulk 1/2, scratch 1/8. */
+/* The shares of a lane's memory: lines of 16 bytes 2/16, lines of 128 bytes 2/16, bulk 11/16, scratch 1/16. */
 static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
 {
     peali_cuda_layout l = {.lanes = lanes};
@@ -44,13 +44,14 @@ static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
     at = up(at + (uint64_t)lanes * (uint64_t)nranks * sizeof(uint32_t), PEALI_CUDA_LINE);
     l.flags = at;
     at = up(at + (uint64_t)lanes * 2 * PEALI_CUDA_SLOTS * sizeof(uint32_t), 1024);
-    uint64_t eighth = at < bytes ? (bytes - at) / lanes / 8 : 0;
+    static const unsigned shares[PEALI_CUDA_PROTOS] = {2, 2, 11};
+    uint64_t share = at < bytes ? (bytes - at) / lanes / 16 : 0;
     l.tmp = at;
-    l.tmp_bytes = eighth / 1024 * 1024;
+    l.tmp_bytes = share / 1024 * 1024;
     at += lanes * l.tmp_bytes;
     for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
         l.areas[proto] = at;
-        l.area_bytes[proto] = (eighth << proto) / 2 / 1024 * 1024;
+        l.area_bytes[proto] = share * shares[proto] / 2 / 1024 * 1024;
         at += 2 * lanes * l.area_bytes[proto];
     }
     l.bytes = l.area_bytes[PEALI_CUDA_LL] >= LEAST_AREA ? at : 0;
@@ -228,6 +229,7 @@ static bool cut(loader *l, uint32_t *ctas)
 {
     peali_cuda_call *c = l->call;
     uint64_t most = l->job->ctas < l->layout->lanes ? l->job->ctas : l->layout->lanes, slices;
+    uint64_t limit = l->job->most_ctas < l->layout->lanes ? l->job->most_ctas : l->layout->lanes;
     *ctas = 1;
     if (l->packs == 0)
         return true;
@@ -237,6 +239,8 @@ static bool cut(loader *l, uint32_t *ctas)
     uint64_t work = l->packs * c->parts / WORK_PACKS;
     most = most < 1 ? 1 : most > l->packs ? l->packs : most;
     slices = (l->packs + fits - 1) / fits;
+    if (slices > most && limit > most) /* rather more CTAs than slices one after the other */
+        most = slices < limit ? slices : limit;
     slices = slices > most ? up(slices, most) : slices > work ? slices : work < most ? work : most;
     slices = slices < 1 ? 1 : slices > l->packs ? l->packs : slices;
     if (slices > UINT32_MAX || l->packs / slices >= UINT32_MAX)

@@ -13,7 +13,8 @@ typedef struct peali_cuda_job {
     peal_op op;
     int32_t root;
     peali_cuda_proto proto;
-    uint32_t ctas; /* at most; at least so many slices are made where there is work for them */
+    uint32_t ctas; /* at least so many slices are made where there is work for them; */
+    uint32_t most_ctas; /* and so many are used rather than several slices one after the other; below CTAS: CTAS */
     uint32_t longest; /* slice, in packs of a part: what peali_cuda_longest gives for any rank, at most; 0: for this one */
 } peali_cuda_job;
 

@@ -5,6 +5,8 @@
 #ifndef PEALI_CUDA_MEMORY_CUH
 #define PEALI_CUDA_MEMORY_CUH
 
+#include <stddef.h>
+
 #include "cuda/call.h"
 
 /* 16 bytes of memory. */
@@ -183,6 +185,21 @@ DEVICE uint64_t now_ns()
     uint64_t ns;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
     return ns;
+}
+
+/*
+ * The word AT bytes into parameters C, loaded without waiting for it as a constant operand does: the compiler may not know that the
+ * second index of a CTA is 0.
+ */
+DEVICE uint32_t ask(const peali_cuda_call *c, uint32_t at)
+{
+    return *(const uint32_t *)((const char *)c + at + blockIdx.y);
+}
+
+/* WORD has come. */
+DEVICE void got(uint32_t word)
+{
+    asm volatile("{\n.reg .pred rare;\nsetp.eq.u32 rare, %0, 0x5ca1ab1e;\n@rare nanosleep.u32 1;\n}" ::"r"(word));
 }
 
 /* Between two looks at memory. */

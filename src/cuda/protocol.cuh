@@ -1,11 +1,11 @@
 /*
  * The three ways in which a slot's data and the news of it cross. Each has
  *   WORDS   8-byte words of a unit, what a thread moves at a time,
- *   COPIED, REDUCED  units that a thread loads before it stores them,
  *   place   of a thread in an operation: the units that it takes, one after the other,
  *   offset  bytes from the start of a slot to its word W, and
  *   skewed  whether that is no place at which a range can begin,
  *   begin   before an operation: where other threads of the CTA are waited for; false where one has given up,
+ *   copy_plain, reduce_plain  does what is quick of an operation, and moves the place to the rest,
  *   gather  waits for the unit of all sources together, and loads them into V[k], this rank's own into OWN; false where it gave up,
  *   put     stores a unit into a slot,
  *   end     after an operation; false where a thread has given up.
@@ -73,26 +73,23 @@ DEVICE bool begin_lines(const task &t, bool ok)
  * beside it is of this epoch too (store_line in put pairs with load_line in gather). No order is needed between halves or lines.
  */
 struct ll {
-    enum { WORDS = 1, COPIED = 1, REDUCED = 1 };
+    enum { WORDS = 1 };
 
     struct place {
         uint32_t u;
         explicit DEVICE_MEMBER place(const task &t) : u(t.s.thread)
         {
         }
-        DEVICE_MEMBER bool more(const task &t, uint32_t = 0) const
+        /* A warp goes on together. */
+        DEVICE_MEMBER bool more(const task &t) const
+        {
+            return (u & ~31U) < t.r.words;
+        }
+        DEVICE_MEMBER bool data(const task &t) const
         {
             return u < t.r.words;
         }
-        DEVICE_MEMBER bool data(const task &) const
-        {
-            return true;
-        }
-        DEVICE_MEMBER const place &at(const task &, uint32_t) const
-        {
-            return *this;
-        }
-        template <int N> DEVICE_MEMBER void next(const task &t)
+        DEVICE_MEMBER void next(const task &t)
         {
             u += t.s.threads;
         }
@@ -113,25 +110,36 @@ struct ll {
         return begin_lines(t, ok);
     }
 
+    static DEVICE_MEMBER void copy_plain(const task &, const sources<1> &, place &)
+    {
+    }
+
+    template <class A, int K>
+    static DEVICE_MEMBER void reduce_plain(const task &, const sources<K> &, const A &, place &)
+    {
+    }
+
     template <int K>
     static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
     {
         const uint32_t flag = t.s.flag;
+        const bool data = p.data(t);
         wait w(t.s.c, t.s.epoch, t.number);
         quad line[K] = {};
-        load_own<WORDS>(t, from, p.u, own);
+        if (data)
+            load_own<WORDS>(t, from, p.u, own);
         for (;;) {
-            bool all = true;
+            bool missing = false;
             UNROLL
             for (int k = 0; k < K; k++)
-                if (is_slot(from, k))
+                if (is_slot(from, k) && data)
                     line[k] = load_line(from.area + from.slot[k] + 16 * (uint64_t)p.u);
             UNROLL
             for (int k = 0; k < K; k++)
-                all &= !is_slot(from, k) || (line[k].y == flag && line[k].w == flag);
-            if (all)
+                missing |= is_slot(from, k) && data && (line[k].y != flag || line[k].w != flag);
+            if (!warp_any(missing))
                 break;
-            if (!w.on())
+            if (warp_any(!w.on()))
                 return false;
         }
         UNROLL
@@ -144,7 +152,8 @@ struct ll {
     static DEVICE_MEMBER void put(const task &t, const place &p, unsigned char *slot, const uint64_t *v)
     {
         quad line = {(uint32_t)v[0], t.s.flag, (uint32_t)(v[0] >> 32), t.s.flag};
-        store_line(slot + 16 * (uint64_t)p.u, line);
+        if (p.data(t))
+            store_line(slot + 16 * (uint64_t)p.u, line);
     }
 
     static DEVICE_MEMBER bool end(const task &, bool ok)
@@ -161,7 +170,7 @@ struct ll {
  * sooner than the word is, and only then loads it.
  */
 struct ll128 {
-    enum { WORDS = 1, COPIED = 1, REDUCED = 1, THREADS = 16 };
+    enum { WORDS = 1, THREADS = 16 };
 
     struct place {
         uint32_t line, column, u;
@@ -170,7 +179,7 @@ struct ll128 {
         {
         }
         /* Both lines of a warp go on as long as the first one does. */
-        DEVICE_MEMBER bool more(const task &t, uint32_t = 0) const
+        DEVICE_MEMBER bool more(const task &t) const
         {
             return (line & ~1U) * PEALI_CUDA_LINE_WORDS < t.r.words;
         }
@@ -190,11 +199,7 @@ struct ll128 {
         {
             return line * (uint64_t)PEALI_CUDA_LINE + 8 * column;
         }
-        DEVICE_MEMBER const place &at(const task &, uint32_t) const
-        {
-            return *this;
-        }
-        template <int N> DEVICE_MEMBER void next(const task &t)
+        DEVICE_MEMBER void next(const task &t)
         {
             line += t.s.threads / THREADS;
             u += t.s.threads / THREADS * PEALI_CUDA_LINE_WORDS;
@@ -230,6 +235,15 @@ struct ll128 {
             return false;
         *v = load_word((const uint64_t *)line + word % PEALI_CUDA_LINE_WORDS);
         return true;
+    }
+
+    static DEVICE_MEMBER void copy_plain(const task &, const sources<1> &, place &)
+    {
+    }
+
+    template <class A, int K>
+    static DEVICE_MEMBER void reduce_plain(const task &, const sources<K> &, const A &, place &)
+    {
     }
 
     template <int K>
@@ -297,31 +311,24 @@ DEVICE void give_order(const task &t, const peali_cuda_loc &loc)
  * by any thread here.
  */
 struct bulk {
-    enum { WORDS = 2, COPIED = 4, REDUCED = 2 }; /* so that enough loads are on their way */
+    enum { WORDS = 2, FULL = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD };
 
     struct place {
         uint32_t u; /* words */
         explicit DEVICE_MEMBER place(const task &t) : u(WORDS * t.s.thread)
         {
         }
-        /* Is there a unit I units of this thread on? */
-        DEVICE_MEMBER bool more(const task &t, uint32_t i = 0) const
+        DEVICE_MEMBER bool more(const task &t) const
         {
-            return at(t, i).u < t.r.words;
+            return u < t.r.words;
         }
         DEVICE_MEMBER bool data(const task &) const
         {
             return true;
         }
-        DEVICE_MEMBER place at(const task &t, uint32_t i) const
+        DEVICE_MEMBER void next(const task &t)
         {
-            place p = *this;
-            p.u += i * WORDS * t.s.threads;
-            return p;
-        }
-        template <int N> DEVICE_MEMBER void next(const task &t)
-        {
-            u += N * WORDS * t.s.threads;
+            u += WORDS * t.s.threads;
         }
     };
 
@@ -356,6 +363,98 @@ struct bulk {
                 ok = w.on();
         }
         return !meet(t.s.threads, !ok);
+    }
+
+    /* Of what is only copied. */
+    struct nothing {
+        typedef uint64_t state;
+        DEVICE_MEMBER state first(uint64_t word) const
+        {
+            return word;
+        }
+        DEVICE_MEMBER void add(state &, uint64_t) const
+        {
+        }
+        DEVICE_MEMBER uint64_t result(state s) const
+        {
+            return s;
+        }
+    };
+
+    /* Word 0 of the range at a destination. */
+    static DEVICE_MEMBER unsigned char *to(const task &t, const peali_cuda_loc &loc)
+    {
+        if (loc.where >= PEALI_CUDA_SLOT)
+            return slot_at(t.s, loc);
+        if (loc.where == PEALI_CUDA_TMP)
+            return scratch_at(t.s, loc) + 8 * (uint64_t)words_before(t, loc);
+        return (loc.where == PEALI_CUDA_IN ? in_of(t.s.c) : out_of(t.s.c)) + t.r.at;
+    }
+
+    /*
+     * UNITS of each thread at once, as far as they are plain: no branch is between their loads, so that all of them are on their
+     * way before the first one is used. Full blocks only, so that distances are constants. ALL: there are K sources, and not fewer.
+     */
+    template <class A, int K, int UNITS, bool ALL, int N>
+    static DEVICE_MEMBER void stream(const task &t, const sources<N> &from, const A &arithmetic, place &p)
+    {
+        const uint32_t step = WORDS * FULL, nsrc = t.op.nsrc;
+        const unsigned char *at[K];
+        UNROLL
+        for (int k = 0; k < K; k++)
+            at[k] = is_slot(from, k) ? from.area + from.slot[k] : from.scratch ? from.at : from.at + t.r.at;
+        for (; p.u < t.r.plain; p.u += UNITS * step) {
+            quad q[UNITS][K] = {};
+            UNROLL
+            for (int i = 0; i < UNITS; i++)
+                UNROLL
+                for (int k = 0; k < K; k++)
+                    if (p.u + i * step < t.r.plain && (ALL || k < nsrc))
+                        q[i][k] = load_pack(at[k] + 8 * (uint64_t)p.u + 8 * i * step);
+            UNROLL
+            for (int i = 0; i < UNITS; i++) {
+                typename A::state x = arithmetic.first(q[i][0].x | (uint64_t)q[i][0].y << 32);
+                typename A::state y = arithmetic.first(q[i][0].z | (uint64_t)q[i][0].w << 32);
+                UNROLL
+                for (int k = 1; k < K; k++)
+                    if (ALL || k < nsrc) {
+                        arithmetic.add(x, q[i][k].x | (uint64_t)q[i][k].y << 32);
+                        arithmetic.add(y, q[i][k].z | (uint64_t)q[i][k].w << 32);
+                    }
+                q[i][0] = quad_of(arithmetic.result(x), arithmetic.result(y));
+            }
+            for (uint32_t k = nsrc; k < nsrc + t.op.ndst; k++) {
+                unsigned char *const there = to(t, t.s.c.locs[t.op.locs + k]) + 8 * (uint64_t)p.u;
+                UNROLL
+                for (int i = 0; i < UNITS; i++)
+                    if (p.u + i * step < t.r.plain)
+                        store_pack(there + 8 * i * step, q[i][0]);
+            }
+        }
+    }
+
+    static DEVICE_MEMBER bool quick(const task &t, bool scaled)
+    {
+        return !scaled && t.s.threads == FULL;
+    }
+
+    static DEVICE_MEMBER void copy_plain(const task &t, const sources<1> &from, place &p)
+    {
+        if (quick(t, from.scaled))
+            stream<nothing, 1, 8, true>(t, from, nothing(), p);
+    }
+
+    template <class A, int K>
+    static DEVICE_MEMBER void reduce_plain(const task &t, const sources<K> &from, const A &arithmetic, place &p)
+    {
+        if (!quick(t, from.scaled))
+            return;
+        if (K == 8)
+            stream<A, K, 1, false>(t, from, arithmetic, p);
+        else if (t.op.nsrc == 2)
+            stream<A, 2, 4, true>(t, from, arithmetic, p);
+        else
+            stream<A, K, 2, false>(t, from, arithmetic, p);
     }
 
     template <int K>

@@ -24,13 +24,21 @@ static int32_t count_flags(const peali_vec *code)
     return n;
 }
 
+/* Of the scratch buffers that no rank touches, because peers store to landing slots instead, nothing is left. */
 static void size_slots(const peali_work *w, int32_t *slot_blocks)
 {
+    for (int x = 0; x < w->reach->nranks; x++)
+        for (int32_t k = 0; k < w->code[x].n; k++) {
+            const peali_rec *r = w->code[x].at[k];
+            for (int32_t i = 0; i < r->i.nsrc + r->i.ndst; i++)
+                if (r->locs[i].buf >= PEAL_BUF_TMP)
+                    slot_blocks[r->locs[i].buf - PEAL_BUF_TMP] = 1;
+        }
     for (int x = 0; x < w->reach->nranks; x++)
         for (int32_t i = 0; i < w->scheds[x]->nops; i++) {
             const peali_op *op = &w->scheds[x]->ops[i];
             int32_t *most = op->dst >= PEAL_BUF_TMP ? &slot_blocks[op->dst - PEAL_BUF_TMP] : NULL;
-            if (most && *most < op->end - op->first)
+            if (most && *most > 0 && *most < op->end - op->first)
                 *most = op->end - op->first;
         }
 }

@@ -35,10 +35,10 @@ static bool fits(const peal_algo *algo, int n, int root)
 static gpus_call call_of(const peal_algo *algo, int n, peali_cuda_proto proto, size_t count)
 {
     gpus_call c = {.algo = algo, .seed = draw(1 << 20)};
-    c.job = (peali_cuda_job){algo->kind, count, PEAL_FLOAT, PEAL_SUM, 0, proto, 1 + draw(4), 0};
+    c.job = (peali_cuda_job){algo->kind, count, PEAL_FLOAT, PEAL_SUM, 0, proto, 1 + draw(4), draw(8), 0};
     if (algo->kind == PEAL_BROADCAST || algo->kind == PEAL_REDUCE)
         c.job.root = (int32_t)draw((uint32_t)n);
-    c.threads = 32u << draw(WARPS);
+    c.threads = draw(4) ? 32u << draw(WARPS) : 0; /* 0: as many as a GPU gets */
     return c;
 }
 
