@@ -259,7 +259,7 @@ static const struct variable {
     {"PEAL_MAX_CTAS", "auto", "auto, or 1 to 64", "How many CTAs a call on device memory takes at most.", read_max_ctas},
     {"PEAL_SCRATCH", "16m", "bytes from 1 to 1024g, with k, m or g",
      "GPU memory of all communicators of a process on one GPU; each takes half of what is left.", read_scratch},
-    {"PEAL_P2P", "1", "0 or 1", "0: GPUs do not access each other's memory.", read_p2p},
+    {"PEAL_P2P", "1", "0 or 1", "0: GPUs do not access each other's memory; calls go through memory of the host.", read_p2p},
     {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},
 };
 enum { VARIABLES = sizeof(table) / sizeof(table[0]) };

@@ -10,7 +10,9 @@
 #include "base/arena.h"
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/log.h"
+#include "exec/pool.h"
 #include "net/net_shared.h"
 
 static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
@@ -22,6 +24,8 @@ typedef struct card {
     int32_t first;   /* of the ranks within reach */
     int32_t status;
     int32_t lines;   /* lines of 128 bytes arrive whole at the others */
+    int32_t far;     /* some device does not reach another */
+    uint64_t staged; /* where its scratch in host memory lies */
 } card;
 
 peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c)
@@ -65,6 +69,8 @@ static void drop(peali_device *d, int64_t patience_ns)
     if (part(d, patience_ns)) {
         peali_team_close(&d->team);
         peali_runner_put_back(d->comm->runner, d->mine);
+        if (d->staged)
+            peali_pool_free(d->staged);
     } else {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, d->comm->rank, "device memory of this communicator is kept: %d of %d ranks have "
                   "ended it", peali_load_relaxed(&d->mine->parted), d->comm->reach.nranks);
@@ -107,15 +113,33 @@ static peal_status exchange(peal_comm *comm, const peali_call *c, const void *mi
     return status;
 }
 
-/* After meeting, and after having proved it. */
+/* The first rank that found a device far from another says so, unless that was asked for. */
+static void heed(peali_device *d, const card *all)
+{
+    const bool wanted = !peali_config_get()->p2p;
+    int r = 0;
+    while (r < d->comm->nranks && !all[r].far)
+        r++;
+    if (r == d->comm->rank && !d->far)
+        peali_log(wanted ? PEALI_LOG_INFO : PEALI_LOG_WARN, PEALI_SUB_INIT, r, "%s; calls go through host memory, which is slow%s",
+                  peali_team_far(d->team), wanted ? "" : ". PEAL_P2P=0 does so without a test");
+    d->far |= r < d->comm->nranks;
+}
+
+/* After each step of meeting. */
 static peal_status agree(peali_device *d, const peali_call *c, peal_status status)
 {
-    card mine = {.status = status, .lines = peali_team_lines(d->team)}, all[PEALI_DEVICE_RANKS];
+    card mine = {.status = status, .lines = peali_team_lines(d->team), .far = peali_team_far(d->team) != NULL};
+    card all[PEALI_DEVICE_RANKS];
     peal_status met = exchange(d->comm, c, &mine, all, sizeof mine);
+    if (met == PEAL_OK)
+        met = worst(d->comm, all);
     d->lines = true;
     for (int r = 0; r < d->comm->nranks && met == PEAL_OK; r++)
         d->lines &= all[r].lines != 0;
-    return met == PEAL_OK ? worst(d->comm, all) : met;
+    if (met == PEAL_OK)
+        heed(d, all);
+    return met;
 }
 
 /* How many ranks share the device that most share. One of them says so. */
@@ -182,9 +206,30 @@ static peal_status open_post(peali_device *d)
     return peali_proxy_begin(net, peali_team_post(d->team), l->lanes, l->area_bytes[PEALI_CUDA_BULK], &d->proxy);
 }
 
-static peal_status prove(peali_device *d)
+/* Scratch of all ranks goes into host memory, which ranks of other processes find by the pool that it is of. */
+static peal_status stage(peali_device *d, const peali_call *c)
 {
-    peal_status status = peali_team_prove(d->team);
+    peal_comm *comm = d->comm;
+    card mine = {.status = PEAL_ERR_MEMORY}, all[PEALI_DEVICE_RANKS];
+    int me = 0;
+    while (comm->near[me] != comm->rank)
+        me++;
+    d->staged = peali_pool_alloc(peali_team_layout(d->team)->bytes, PEALI_POOL_PEERS);
+    mine.staged = (uintptr_t)d->staged;
+    if (d->staged)
+        mine.status = peali_team_stage(d->team, me, d->staged);
+    peal_status status = exchange(comm, c, &mine, all, sizeof mine);
+    if (status == PEAL_OK)
+        status = worst(comm, all);
+    for (int x = 0; x < comm->reach.nranks && status == PEAL_OK; x++)
+        if (x != me)
+            status = peali_team_stage(d->team, x, peali_runner_theirs(comm->runner, x, all[comm->near[x]].staged));
+    return status;
+}
+
+static peal_status furnish(peali_device *d, const peali_call *c)
+{
+    peal_status status = d->far ? stage(d, c) : PEAL_OK;
     if (status == PEAL_OK && d->comm->reach.nranks < d->comm->nranks)
         status = open_post(d);
     return status == PEAL_OK ? peali_watch_begin(&d->watched) : status;
@@ -228,7 +273,9 @@ static peal_status open(peal_comm *comm, const peali_call *c)
     if (status == PEAL_OK)
         status = agree(d, c, join(d, all));
     if (status == PEAL_OK)
-        status = agree(d, c, prove(d));
+        status = agree(d, c, d->far ? PEAL_OK : peali_team_prove(d->team));
+    if (status == PEAL_OK)
+        status = agree(d, c, furnish(d, c));
     if (status == PEAL_OK)
         peali_store_release(&comm->device, d); /* pairs with peali_device_ask */
     else if (d)

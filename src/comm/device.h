@@ -29,6 +29,8 @@ typedef struct peali_device {
     peali_team *team;
     int sharing; /* the most ranks that share one device */
     bool lines;  /* lines of 128 bytes arrive whole at all of them */
+    bool far;    /* some do not reach each other: the scratch of all is in host memory, this rank's is staged */
+    void *staged;
     peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank within reach */
     int32_t first[PEALI_DEVICE_RANKS]; /* of the ranks within reach of each rank */
     peali_proxy *proxy;   /* NULL: all ranks are within reach */

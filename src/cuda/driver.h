@@ -42,7 +42,7 @@ enum {
     PEALI_CU_CAPTURE_NONE = 0, PEALI_CU_CAPTURE_ACTIVE = 1, PEALI_CU_CAPTURE_INVALID = 2, /* CUstreamCaptureStatus */
     PEALI_CU_STREAM_NON_BLOCKING = 1,
     PEALI_CU_P2P_ATOMICS = 3, /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
-    PEALI_CU_HOST_PORTABLE = 1, PEALI_CU_HOST_MAPPED = 2, /* CU_MEMHOSTALLOC_* */
+    PEALI_CU_HOST_PORTABLE = 1, PEALI_CU_HOST_MAPPED = 2, /* CU_MEMHOSTALLOC_* and CU_MEMHOSTREGISTER_* */
     PEALI_CU_IPC_LAZY_PEER = 1,
     PEALI_CU_LIBRARY_PRESERVED = 1, /* the image stays where it is */
     PEALI_CU_MEMORY_HOST = 1, PEALI_CU_MEMORY_DEVICE = 2, /* CUmemorytype */
@@ -76,6 +76,8 @@ enum {
     F(MemGetAddressRange, cuMemGetAddressRange_v2, (peali_cu_ptr *, size_t *, peali_cu_ptr))                                      \
     F(MemHostAlloc, cuMemHostAlloc, (void **, size_t, unsigned))                                                                  \
     F(MemFreeHost, cuMemFreeHost, (void *))                                                                                       \
+    F(MemHostRegister, cuMemHostRegister_v2, (void *, size_t, unsigned))                                                          \
+    F(MemHostUnregister, cuMemHostUnregister, (void *))                                                                           \
     F(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (peali_cu_ptr *, void *, unsigned))                                  \
     F(MemsetD8Async, cuMemsetD8Async, (peali_cu_ptr, unsigned char, size_t, peali_cu_strm))                                       \
     F(MemcpyAsync, cuMemcpyAsync, (peali_cu_ptr, peali_cu_ptr, size_t, peali_cu_strm))                                            \

@@ -53,7 +53,7 @@ static peal_status get_host(const peali_team *t, size_t bytes, void **at, peali_
     return result == 0 ? PEAL_OK : peali_cuda_failed(t->rank, "cuMemHostGetDevicePointer", result);
 }
 
-/* Where it cannot be exported, ranks of other processes refuse it, which say why; those of this process need no handle. */
+/* Where it cannot be exported, it is far from ranks of other processes, which say why; those of this process need no handle. */
 static void export(const peali_team *t, peali_team_card *card)
 {
     peali_cu_result result = t->cu->IpcGetMemHandle(&card->handle, t->mine);
@@ -69,6 +69,7 @@ static peal_status furnish(peali_team *t, peali_team_card *card)
     peali_cu_result result = t->cu->DeviceGetUuid(&card->device, t->gpu->device);
     if (result != 0)
         return peali_cuda_failed(t->rank, "cuDeviceGetUuid", result);
+    (void)t->cu->DeviceGetPCIBusId(card->bus, sizeof card->bus, t->gpu->device);
     result = t->cu->StreamCreate(&t->stream, PEALI_CU_STREAM_NON_BLOCKING);
     if (result != 0)
         return peali_cuda_failed(t->rank, "cuStreamCreate", result);
@@ -243,9 +244,12 @@ void peali_team_part(peali_team *team)
     peali_cu_result result = team->launched ? team->cu->CtxSynchronize() : team->cu->StreamSynchronize(team->stream);
     if (result != 0)
         (void)peali_cuda_failed(team->rank, "waiting for the device", result);
-    for (int x = 0; x < team->n; x++)
+    for (int x = 0; x < team->n; x++) {
         if (team->opened[x])
             (void)team->cu->IpcCloseMemHandle(team->scratch[x]);
+        if (x != team->me)
+            peali_team_unpin(team, x);
+    }
     peali_gpu_leave(team->gpu, &visit);
 }
 
@@ -256,6 +260,7 @@ static void clear(peali_team *t)
         (void)t->cu->StreamSynchronize(t->stream);
         (void)t->cu->StreamDestroy(t->stream);
     }
+    peali_team_unpin(t, t->me);
     if (t->mine)
         (void)t->cu->MemFree(t->mine);
     if (t->lanes)

@@ -1,6 +1,13 @@
-/* Ranks map each other's scratch, and prove that what they store there arrives. */
+/*
+ * Ranks map each other's scratch, and prove that what they store there arrives; where some cannot, the scratch of all of them moves
+ * into memory of the host.
+ *
+ * Scratch in host memory is the same to kernels, only slower: their flags, and the loads and stores that these order, are of system
+ * scope, and each half of a line of 16 bytes arrives whole there too. That lines of 128 bytes do is known of NVLink only.
+ */
 #include "cuda/team_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,7 +18,7 @@
 
 peal_status peali_team_settle(peali_team *t, const char *what)
 {
-    const int64_t timeout = peali_config_get()->timeout_ns, most = timeout > 0 && timeout < WAIT_NS ? timeout : WAIT_NS;
+    const int64_t half = peali_config_get()->timeout_ns / 2, most = half > 0 && half < WAIT_NS ? half : WAIT_NS;
     const int64_t end = peali_clock_ns() + most;
     for (;;) {
         peali_cu_result result = t->cu->StreamQuery(t->stream);
@@ -41,42 +48,47 @@ static uint64_t mark(const peali_team_card *from, const peali_team_card *to)
     return ((from->process + from->address) * UINT64_C(0x9e3779b97f4a7c15) ^ (to->process + to->address)) | 1;
 }
 
-static peal_status refuse(const peali_team *t, int x, const char *why)
+/* The first one is told. */
+static void too_far(peali_team *t, int x, const char *why)
 {
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank, "device %d does not reach the GPU of rank %d: %s", t->gpu->device,
-              t->ranks[x], why);
-    return PEAL_ERR_UNSUPPORTED;
+    if (!t->far[0])
+        snprintf(t->far, sizeof t->far, "device %d (%s) and that of rank %d (%s) do not reach each other: %s", t->gpu->device,
+                 t->bus[t->me], t->ranks[x], t->bus[x], why);
 }
 
 /* The scratch of a rank of this process. */
-static peal_status reach_here(peali_team *t, const peali_team_card *card, int x)
+static void reach_here(peali_team *t, const peali_team_card *card, int x)
 {
     t->scratch[x] = card->address;
     if (card->context == (uintptr_t)t->gpu->context)
-        return PEAL_OK;
+        return;
     peali_cu_result result = t->cu->CtxEnablePeerAccess((peali_cu_ctx)(uintptr_t)card->context, 0);
-    return result == 0 || result == PEALI_CU_PEER_ALREADY ? PEAL_OK : refuse(t, x, peali_cuda_error(result));
+    if (result != 0 && result != PEALI_CU_PEER_ALREADY)
+        too_far(t, x, peali_cuda_error(result));
 }
 
-static peal_status reach_there(peali_team *t, const peali_team_card *card, int x)
+static void reach_there(peali_team *t, const peali_team_card *card, int x)
 {
-    if (!card->exported)
-        return refuse(t, x, "that rank's driver gave no handle for its memory");
-    peali_cu_result result = t->cu->IpcOpenMemHandle(&t->scratch[x], card->handle, PEALI_CU_IPC_LAZY_PEER);
-    t->opened[x] = result == 0;
-    return result == 0 ? PEAL_OK : refuse(t, x, peali_cuda_error(result));
+    peali_cu_result result = 0;
+    if (card->exported)
+        result = t->cu->IpcOpenMemHandle(&t->scratch[x], card->handle, PEALI_CU_IPC_LAZY_PEER);
+    t->opened[x] = card->exported && result == 0;
+    if (!t->opened[x])
+        too_far(t, x, card->exported ? peali_cuda_error(result) : "that rank's driver gave no handle for its memory");
 }
 
-static peal_status reach(peali_team *t, const peali_team_card *cards, int x)
+static void reach(peali_team *t, const peali_team_card *cards, int x)
 {
-    if (!same(&cards[x].device, &cards[t->me].device) && !peali_config_get()->p2p)
-        return refuse(t, x, "PEAL_P2P=0 forbids it");
-    const bool here = cards[x].process == cards[t->me].process;
-    peal_status status = here ? reach_here(t, &cards[x], x) : reach_there(t, &cards[x], x);
-    if (status == PEAL_OK && x != t->me)
+    const bool own = same(&cards[x].device, &cards[t->me].device);
+    if (!own && !peali_config_get()->p2p)
+        too_far(t, x, "PEAL_P2P=0 forbids it");
+    else if (t->here[x])
+        reach_here(t, &cards[x], x);
+    else
+        reach_there(t, &cards[x], x);
+    if (!t->far[0] && x != t->me)
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, t->rank, "device %d -> rank %d via %s, %s", t->gpu->device, cards[x].rank,
-                  same(&cards[x].device, &cards[t->me].device) ? "the same device" : "p2p", here ? "this process" : "ipc");
-    return status;
+                  own ? "the same device" : "p2p", t->here[x] ? "this process" : "ipc");
 }
 
 /* Atomics go over NVLink, and not over PCI. */
@@ -125,10 +137,33 @@ static peal_status leave_marks(peali_team *t, const peali_team_card *cards)
         peali_cu_ptr from = t->page_there + offsetof(peali_team_page, given) + (size_t)x * sizeof(uint64_t);
         peali_cu_ptr to = t->scratch[x] + cards[x].scratch + (size_t)t->me * sizeof(uint64_t);
         peali_cu_result result = t->cu->MemcpyAsync(to, from, sizeof(uint64_t), t->stream);
+        if (result != 0 && x == t->me)
+            return peali_cuda_failed(t->rank, "cuMemcpyAsync", result);
         if (result != 0)
-            return refuse(t, x, peali_cuda_error(result));
+            too_far(t, x, peali_cuda_error(result));
     }
-    return peali_team_settle(t, "storing to peers");
+    return peali_team_settle(t, "storing to peers (PEAL_P2P=0 does without)");
+}
+
+/* Those of all ranks, until one is out of reach. */
+static peal_status reach_all(peali_team *t, const peali_team_card *cards)
+{
+    t->lines = true;
+    for (int x = 0; x < t->n && !t->far[0]; x++) {
+        reach(t, cards, x);
+        t->lines &= linked(t->cu, t->gpu->device, &cards[x].device);
+    }
+    return t->far[0] ? PEAL_OK : leave_marks(t, cards);
+}
+
+/* What is known of the others by their cards. */
+static void know(peali_team *t, const peali_team_card *cards)
+{
+    for (int x = 0; x < t->n; x++) {
+        t->ranks[x] = cards[x].rank;
+        t->here[x] = cards[x].process == cards[t->me].process;
+        memcpy(t->bus[x], cards[x].bus, sizeof t->bus[x]);
+    }
 }
 
 peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int n, int me)
@@ -139,24 +174,17 @@ peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int 
             return (peal_status)cards[x].status;
     team->n = n;
     team->me = me;
-    for (int x = 0; x < n && n <= PEALI_CUDA_RANKS; x++)
-        team->ranks[x] = cards[x].rank;
     if (n > PEALI_CUDA_RANKS) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, team->rank, "%d GPUs: kernels take %d at most", n, PEALI_CUDA_RANKS);
         return PEAL_ERR_UNSUPPORTED;
     }
+    know(team, cards);
     peal_status status = lay_out(team, cards);
     if (status == PEAL_OK)
         status = peali_gpu_enter(team->gpu, team->rank, &visit);
     if (status != PEAL_OK)
         return status;
-    team->lines = true;
-    for (int x = 0; x < n && status == PEAL_OK; x++) {
-        status = reach(team, cards, x);
-        team->lines &= linked(team->cu, team->gpu->device, &cards[x].device);
-    }
-    if (status == PEAL_OK)
-        status = leave_marks(team, cards);
+    status = reach_all(team, cards);
     peali_gpu_leave(team->gpu, &visit);
     return status;
 }
@@ -176,7 +204,47 @@ peal_status peali_team_prove(peali_team *team)
     peali_gpu_leave(team->gpu, &visit);
     for (int x = 0; x < team->n && status == PEAL_OK; x++)
         if (team->page->got[x] != team->expected[x])
-            status = refuse(team, x, "its stores do not arrive here, though the driver allows them; IOMMU and PCI access control "
-                                     "must let GPUs through. PEAL_P2P=0 keeps to host memory");
+            too_far(team, x, "a store was lost, though the driver allows it; IOMMU and PCI access control must let GPUs through");
+    return status;
+}
+
+const char *peali_team_far(const peali_team *team)
+{
+    return team->far[0] ? team->far : NULL;
+}
+
+void peali_team_unpin(peali_team *t, int x)
+{
+    if (t->staged[x])
+        (void)t->cu->MemHostUnregister(t->staged[x]);
+    t->staged[x] = NULL;
+}
+
+/* In a visit. Memory of another rank of this process, that rank has pinned. */
+static peal_status pin(peali_team *t, int x, void *scratch)
+{
+    if (x == t->me || !t->here[x]) {
+        const unsigned flags = PEALI_CU_HOST_PORTABLE | PEALI_CU_HOST_MAPPED;
+        peali_cu_result result = t->cu->MemHostRegister(scratch, t->layout.bytes, flags);
+        if (result != 0)
+            return peali_cuda_failed(t->rank, "cuMemHostRegister", result);
+        t->staged[x] = scratch;
+    }
+    peali_cu_result result = t->cu->MemHostGetDevicePointer(&t->scratch[x], scratch, 0);
+    return result == 0 ? PEAL_OK : peali_cuda_failed(t->rank, "cuMemHostGetDevicePointer", result);
+}
+
+peal_status peali_team_stage(peali_team *team, int x, void *scratch)
+{
+    peali_gpu_visit visit;
+    peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
+    if (status != PEAL_OK)
+        return status;
+    if (team->opened[x])
+        (void)team->cu->IpcCloseMemHandle(team->scratch[x]);
+    team->opened[x] = false;
+    status = pin(team, x, scratch);
+    team->lines = false;
+    peali_gpu_leave(team->gpu, &visit);
     return status;
 }

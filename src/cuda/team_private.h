@@ -33,15 +33,22 @@ struct peali_team {
     peali_cu_ptr scratch[PEALI_CUDA_RANKS]; /* as this device sees them */
     int32_t ranks[PEALI_CUDA_RANKS];        /* in the communicator */
     bool opened[PEALI_CUDA_RANKS];          /* by a handle */
+    bool here[PEALI_CUDA_RANKS];            /* of this process */
+    char bus[PEALI_CUDA_RANKS][PEALI_TEAM_BUS];
+    char far[256];                          /* why not all devices reach each other; empty: they do */
+    void *staged[PEALI_CUDA_RANKS];         /* scratch in host memory that this rank has pinned */
     uint64_t expected[PEALI_CUDA_RANKS];    /* the mark of each rank here */
     bool lines;
     peali_cuda_layout layout;
 };
 
 /*
- * Waits for what was given to the set-up stream, 10 s at most, or PEAL_TIMEOUT. PEAL_OK; PEAL_ERR_TIMEOUT (logged): it is stuck;
- * PEAL_ERR_CUDA (logged).
+ * Waits for what was given to the set-up stream, 10 s at most, or half of PEAL_TIMEOUT: the others still wait then. PEAL_OK;
+ * PEAL_ERR_TIMEOUT (logged): it is stuck; PEAL_ERR_CUDA (logged).
  */
 PEAL_MUST_CHECK peal_status peali_team_settle(peali_team *t, const char *what);
+
+/* In a visit: what this rank has pinned of the scratch of rank X is let go. */
+void peali_team_unpin(peali_team *t, int x);
 
 #endif

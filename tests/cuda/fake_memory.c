@@ -25,6 +25,7 @@ typedef struct block {
     int fd;       /* device memory; -1: none */
     int kind;     /* CUmemorytype */
     bool managed;
+    bool registered; /* memory of the program */
     struct CUctx_st *context;
     uint64_t serial;
     int opens;    /* by handle, which is the next two */
@@ -196,11 +197,41 @@ peali_cu_result cuMemFreeHost(void *at)
     ENTER_UNSAFE(cuMemFreeHost);
     pthread_mutex_lock(&fake_lock);
     block *b = find((uintptr_t)at);
-    bool ours = b && b->kind == PEALI_CU_MEMORY_HOST && b->at == at;
+    bool ours = b && b->kind == PEALI_CU_MEMORY_HOST && !b->registered && b->at == at;
     if (ours)
         drop(b);
     pthread_mutex_unlock(&fake_lock);
     return ours ? 0 : INVALID_VALUE;
+}
+
+/* Whole pages that are there already. */
+peali_cu_result cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
+{
+    ENTER_UNSAFE(cuMemHostRegister_v2);
+    if (!fake_current() || bytes == 0 || (uintptr_t)at % 4096 != 0)
+        return fake_current() ? INVALID_VALUE : INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    bool twice = find((uintptr_t)at) || find((uintptr_t)at + bytes - 1);
+    if (!twice)
+        add(at, whole_pages(bytes), -1, PEALI_CU_MEMORY_HOST)->registered = true;
+    pthread_mutex_unlock(&fake_lock);
+    return twice ? REGISTERED : 0;
+}
+
+/* The memory itself stays. */
+peali_cu_result cuMemHostUnregister(void *at)
+{
+    ENTER_UNSAFE(cuMemHostUnregister);
+    pthread_mutex_lock(&fake_lock);
+    block **b = &blocks;
+    while (*b && !((*b)->registered && (*b)->at == at))
+        b = &(*b)->next;
+    block *found = *b;
+    if (found)
+        *b = found->next;
+    pthread_mutex_unlock(&fake_lock);
+    free(found);
+    return found ? 0 : NOT_REGISTERED;
 }
 
 peali_cu_result cuMemHostGetDevicePointer_v2(peali_cu_ptr *out, void *at, unsigned flags)
