@@ -37,7 +37,7 @@ expect "$setup" "$fake" unsupported "$arch -Dgpu_arch=75" \
     FAKE_CUDA_VERSION=13010 FAKE_CUDA_ARCH=75 FAKE_CUDA_DEVICES=2 FAKE_CUDA_LACKS=75
 expect "$bare" "$fake" unsupported 'this Peal was built without nvcc' FAKE_CUDA_FAIL=cuLibraryLoadData:1:200
 expect "$bare" "$fake" ok ''
-far='device 0 (0000:01:00.0) and that of rank 1 (0000:02:00.0) do not reach each other:'
+far='device 0 (0000:0a:00.0) and that of rank 1 (0000:1a:00.0) do not reach each other:'
 expect "$bare" "$fake" ok "$far PEAL_P2P=0 forbids it" PEAL_P2P=0
 expect "$bare" "$fake" ok "$far CUDA_ERROR_PEER_ACCESS_UNSUPPORTED" FAKE_CUDA_P2P=none
 expect "$bare" "$fake" ok "$far a store was lost, though the driver allows it" FAKE_CUDA_P2P=lost

@@ -175,7 +175,7 @@ peali_cu_result cuDeviceGetPCIBusId(char *id, int bytes, peali_cu_device device)
     ENTER(cuDeviceGetPCIBusId);
     if (!exists(device))
         return INVALID_DEVICE;
-    snprintf(id, (size_t)bytes, "0000:%02x:00.0", device + 1);
+    snprintf(id, (size_t)bytes, "0000:%02x:00.0", 0x0a + 0x10 * device); /* as fake_nvml.c has it */
     return 0;
 }
 
