@@ -46,7 +46,8 @@ enum {
     PEALI_CU_IPC_LAZY_PEER = 1,
     PEALI_CU_LIBRARY_PRESERVED = 1, /* the image stays where it is */
     PEALI_CU_MEMORY_HOST = 1, PEALI_CU_MEMORY_DEVICE = 2, /* CUmemorytype */
-    PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_MANAGED = 8, PEALI_CU_POINTER_DEVICE = 9, /* CUpointer_attribute */
+    PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_BUFFER = 7, /* CUpointer_attribute */
+    PEALI_CU_POINTER_MANAGED = 8, PEALI_CU_POINTER_DEVICE = 9,
     PEALI_CU_NODE_KERNEL = 0, /* CUgraphNodeType */
     PEALI_CU_DEVICE_MAJOR = 75, PEALI_CU_DEVICE_MINOR = 76, /* CUdevice_attribute: compute capability */
 };

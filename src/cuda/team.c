@@ -211,6 +211,58 @@ peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uin
     return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuLaunchKernel", result);
 }
 
+uint64_t peali_team_buffer(const peali_team *team, const void *at)
+{
+    peali_cu_enum attribute = PEALI_CU_POINTER_BUFFER;
+    unsigned long long id = 0;
+    void *value = &id;
+    return team->cu->PointerGetAttributes(1, &attribute, &value, (peali_cu_ptr)(uintptr_t)at) == 0 ? id : 0;
+}
+
+bool peali_team_export(const peali_team *team, const void *at, peali_team_region *region)
+{
+    peali_gpu_visit visit;
+    peali_cu_ptr base = 0;
+    size_t bytes = 0;
+    memset(region, 0, sizeof *region);
+    region->id = peali_team_buffer(team, at);
+    if (region->id == 0 || peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return false;
+    bool known = team->cu->MemGetAddressRange(&base, &bytes, (peali_cu_ptr)(uintptr_t)at) == 0;
+    const bool staged = team->staged[team->me]; /* then nobody reaches it */
+    region->exported = known && !staged && team->cu->IpcGetMemHandle(&region->handle, base) == 0;
+    peali_gpu_leave(team->gpu, &visit);
+    region->base = base;
+    region->bytes = bytes;
+    return known;
+}
+
+/* What ranks of this process have is where it is for all of them: their devices reach each other. */
+uint64_t peali_team_map(const peali_team *team, int x, const peali_team_region *region)
+{
+    peali_gpu_visit visit;
+    peali_cu_ptr at = 0;
+    if (!team->opened[x] || !region->exported)
+        return region->exported ? region->base : 0;
+    if (peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return 0;
+    peali_cu_result result = team->cu->IpcOpenMemHandle(&at, region->handle, PEALI_CU_IPC_LAZY_PEER);
+    peali_gpu_leave(team->gpu, &visit);
+    if (result != 0)
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_COLL, team->rank, "%zu bytes of rank %d's memory cannot be mapped: %s",
+                  (size_t)region->bytes, x, peali_cuda_error(result));
+    return result == 0 ? at : 0;
+}
+
+void peali_team_unmap(const peali_team *team, int x, uint64_t at)
+{
+    peali_gpu_visit visit;
+    if (!team->opened[x] || peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return;
+    (void)team->cu->IpcCloseMemHandle(at);
+    peali_gpu_leave(team->gpu, &visit);
+}
+
 /* Acquire: the rest of the report was written before its kind, by a kernel. */
 const peali_cuda_report *peali_team_report(const peali_team *team)
 {

@@ -120,6 +120,30 @@ void peali_team_heed(peali_team *team);
 void peali_team_abort(peali_team *team);
 
 /*
+ * An allocation of this rank's device, all of it, as other ranks map it. Its id is never another's, whatever comes to lie where it
+ * was.
+ */
+typedef struct peali_team_region {
+    uint64_t base, bytes, id;
+    int32_t exported; /* 0: it cannot be mapped */
+    int32_t spare;
+    peali_cu_ipc handle;
+} peali_team_region;
+
+/*
+ * The allocation that AT lies in. False: none that the driver knows. What has no IPC handle, as memory of cuMemCreate, of a pool
+ * or managed, is not exported. Threads: any.
+ */
+bool peali_team_export(const peali_team *team, const void *at, peali_team_region *region);
+
+/* The id of the allocation that AT lies in now, 0 where there is none. Legal in captures. Threads: any. */
+uint64_t peali_team_buffer(const peali_team *team, const void *at);
+
+/* Where REGION of rank X begins as this device sees it, 0 (logged at info) where it cannot be mapped; and lets go of it. */
+uint64_t peali_team_map(const peali_team *team, int x, const peali_team_region *region);
+void peali_team_unmap(const peali_team *team, int x, uint64_t at);
+
+/*
  * Lets go of peers' scratch. Where there was a launch, it first waits until this rank's GPU has done all that this process gave it:
  * then no stream of the context is being captured, because the driver would invalidate the capture. The user starts nothing more on
  * this communicator, by a graph neither.

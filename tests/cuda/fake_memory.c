@@ -35,6 +35,16 @@ typedef struct block {
 
 static block *blocks;
 static uint64_t serials;
+static struct {
+    void *at;
+    size_t bytes;
+} freed; /* the last, for fake_cuda_reuse */
+static bool reuse;
+
+void fake_cuda_reuse(bool so)
+{
+    reuse = so;
+}
 
 /* The lock is held in all functions that are static. */
 
@@ -83,7 +93,7 @@ static block *add(void *at, size_t bytes, int fd, int kind)
     return b;
 }
 
-/* The address stays taken, as the driver keeps it, so that nothing else comes to lie where freed memory was. */
+/* The address stays taken, as the driver keeps it, so that nothing else comes to lie where freed memory was, but for what asks. */
 static void drop(block *b)
 {
     block **at = &blocks;
@@ -91,8 +101,11 @@ static void drop(block *b)
         at = &(*at)->next;
     *at = b->next;
     (void)mmap(b->at, b->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    if (b->fd >= 0)
+    if (b->fd >= 0) {
+        freed.at = b->at;
+        freed.bytes = b->bytes;
         close(b->fd);
+    }
     free(b);
 }
 
@@ -109,8 +122,12 @@ static peali_cu_result make(peali_cu_ptr *out, size_t bytes, bool managed)
     if (context->used + whole_pages(bytes) > memory)
         return OUT_OF_MEMORY;
     int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
+    bool again = reuse && freed.at && freed.bytes == whole_pages(bytes);
     void *at = fd >= 0 && ftruncate(fd, (off_t)whole_pages(bytes)) == 0
-                   ? mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+                   ? mmap(again ? freed.at : NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | (again ? MAP_FIXED : 0), fd,
+                          0) : MAP_FAILED;
+    if (again)
+        freed.at = NULL;
     if (at == MAP_FAILED)
         return OUT_OF_MEMORY;
     memset(at, 0xa5, bytes); /* new memory holds anything */
@@ -252,6 +269,7 @@ static bool attribute_of(const block *b, peali_cu_enum attribute, void *value)
     case PEALI_CU_POINTER_MEMORY: *(unsigned *)value = b ? (unsigned)b->kind : 0; return true;
     case PEALI_CU_POINTER_MANAGED: *(unsigned *)value = b && b->managed; return true; /* a boolean of four bytes */
     case PEALI_CU_POINTER_DEVICE: *(int *)value = b ? where(b) : -2; return true;
+    case PEALI_CU_POINTER_BUFFER: *(unsigned long long *)value = b ? b->serial : 0; return b != NULL;
     default: return false;
     }
 }
