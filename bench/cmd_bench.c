@@ -50,8 +50,8 @@ static const char *misused(const peali_flags *flags)
         return "--vs mpi wants ranks that are MPI processes: start it by mpirun, without --threads";
     if (flags->cuda && flags->vs_mpi)
         return "--mem cuda: the peer is NCCL; give --vs nccl";
-    if (!flags->cuda && (flags->vs_nccl || flags->gpus || flags->graph || flags->calls > 1))
-        return "--vs nccl, -g, -m and --graph are for GPUs; give --mem cuda too";
+    if (!flags->cuda && (flags->vs_nccl || flags->gpus || flags->graph || flags->registered || flags->calls > 1))
+        return "--vs nccl, -g, -m, --graph and --register are for GPUs; give --mem cuda too";
     if (flags->gpus && flags->threads)
         return "-g is the number of threads too; leave --threads away";
     if (flags->cuda && flags->threads)

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "commands.h"
+#include "links.h"
 #include "rdma.h"
 #include "report.h"
 #include "sched/sched.h"
@@ -64,6 +65,7 @@ static void print_gpus(void)
             print_path(&g, a, b);
     }
     printf("\n\nnvlink N: by N links; pcie: through PCI switches; host: through the host; !: no access to each other's memory\n");
+    peali_links_print(&g);
 }
 
 static void print_algos(void)

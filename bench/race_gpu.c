@@ -27,6 +27,9 @@ static const struct {
     const char *name, *buffers;
 } modes[MODES] = {{"default", "plain"}, {"registered", "registered"}, {"symmetric", "symmetric"}};
 
+/* Turns until buffers of Peal that are not registered are mapped by themselves (peal_register). */
+enum { MAPPING_TURNS = 3 };
+
 /* NCCL as one of the three modes uses it: each has its communicator, so that registrations are of one alone. */
 struct peer {
     peali_nccl_comm comm;
@@ -44,7 +47,7 @@ struct peali_gpu_race {
     peali_bench_gpu gpu;
     const peali_nccl *nccl;
     struct peer peers[MODES];
-    struct areas plain, registered; /* cuMemAlloc's, and ncclMemAlloc's */
+    struct areas plain, nccls;      /* cuMemAlloc's, and ncclMemAlloc's: those that NCCL registers */
     size_t area;                    /* bytes of one */
     peali_cu_ptr given, wanted, wrong; /* the tables; bytes that were wrong, for each runner */
 
@@ -88,7 +91,7 @@ static int calls_of(const peali_gpu_race *g, const peali_runner *runner)
 
 static const struct areas *areas_of(const peali_gpu_race *g, const peali_runner *runner)
 {
-    return strcmp(runner->buffers, "plain") == 0 ? &g->plain : &g->registered;
+    return runner->peal || strcmp(runner->buffers, "plain") == 0 ? &g->plain : &g->nccls;
 }
 
 /* Where the first call of a turn finds its data, and leaves its result. */
@@ -285,7 +288,7 @@ static void turn(peali_gpu_race *g, int which, double *us)
 }
 
 /*
- * The first round, which makes plans and connections, is of calls: no graph is there yet. It does not count towards how long one
+ * The first rounds, which make plans and connections, are of calls: no graph is there yet. They do not count towards how long one
  * takes.
  */
 static int warm(peali_gpu_race *g)
@@ -293,7 +296,7 @@ static int warm(peali_gpu_race *g)
     int rounds = g->race->flags->warmup > 1 ? g->race->flags->warmup : 1;
     double us[CLOCKS];
     for (int i = 0; i < g->race->nrunners; i++)
-        if (!g->race->runners[i].graph)
+        for (int k = 0; k < (g->race->runners[i].peal ? MAPPING_TURNS : 1) && !g->race->runners[i].graph; k++)
             turn(g, i, us);
     for (int i = 0; i < g->race->nrunners; i++)
         prepare_graph(g, i);
@@ -438,7 +441,7 @@ static void enter_all(const peali_gpu_race *g)
     peali_race *race = g->race, peal = {.flags = race->flags, .team = race->team};
     peali_race_algos(&peal);
     for (int i = 0; i < peal.nrunners; i++)
-        enter(race, peal.runners[i], "plain");
+        enter(race, peal.runners[i], race->flags->registered ? "registered" : "plain");
     for (int m = 0; m < MODES && g->nccl; m++)
         if (g->peers[m].comm)
             enter(race, (peali_runner){.impl = "nccl", .variant = modes[m].name}, modes[m].buffers);
@@ -447,7 +450,7 @@ static void enter_all(const peali_gpu_race *g)
 static peali_nccl_result enlist(peali_gpu_race *g, int mode, int area)
 {
     struct peer *p = &g->peers[mode];
-    void *at = (void *)(uintptr_t)(area ? g->registered.out : g->registered.in);
+    void *at = (void *)(uintptr_t)(area ? g->nccls.out : g->nccls.in);
     if (mode == PLAIN)
         return 0;
     if (mode == REGISTERED)
@@ -499,7 +502,7 @@ static peali_cu_ptr alloc_nccl(const peali_gpu_race *g)
 
 static void open_nccl(peali_gpu_race *g)
 {
-    g->registered = (struct areas){alloc_nccl(g), alloc_nccl(g)};
+    g->nccls = (struct areas){alloc_nccl(g), alloc_nccl(g)};
     for (int mode = 0; mode < MODES; mode++)
         if (mode != SYMMETRIC || g->nccl->CommWindowRegister)
             open_peer(g, mode);
@@ -520,6 +523,11 @@ static void open_memory(peali_gpu_race *g)
     g->wanted = peali_bench_gpu_alloc(&g->gpu, g->area + spare);
     g->wrong = peali_bench_gpu_alloc(&g->gpu, 8 * PEALI_RUNNERS);
     g->plain = (struct areas){peali_bench_gpu_alloc(&g->gpu, g->area), peali_bench_gpu_alloc(&g->gpu, g->area)};
+    for (int i = 0; i < 2 && g->race->flags->registered; i++) {
+        peal_status status = peal_register(g->team->comm, (void *)(uintptr_t)(i ? g->plain.out : g->plain.in), g->area);
+        if (status != PEAL_OK)
+            peali_race_fail(g->team, "peal_register", peal_status_text(status));
+    }
 }
 
 peali_gpu_race *peali_gpu_race_open(peali_race *race, int device, const peali_nccl *nccl, peali_race_gpu *gpu)
@@ -548,7 +556,10 @@ void peali_gpu_race_close(peali_gpu_race **race)
     for (int mode = 0; mode < MODES; mode++)
         close_peer(g, mode);
     for (int i = 0; i < 2 && g->nccl; i++)
-        must_nccl(g, g->nccl->MemFree((void *)(uintptr_t)(i ? g->registered.out : g->registered.in)), "ncclMemFree", NULL);
+        must_nccl(g, g->nccl->MemFree((void *)(uintptr_t)(i ? g->nccls.out : g->nccls.in)), "ncclMemFree", NULL);
+    for (int i = 0; i < 2 && g->race->flags->registered; i++)
+        if (peal_deregister(g->team->comm, (void *)(uintptr_t)(i ? g->plain.out : g->plain.in)) != PEAL_OK)
+            peali_race_fail(g->team, "peal_deregister", "refused");
     const peali_cu_ptr own[] = {g->given, g->wanted, g->wrong, g->plain.in, g->plain.out};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         peali_bench_gpu_free(&g->gpu, own[i]);

@@ -42,6 +42,7 @@ fi
 
 refuses 2 'give --mem cuda too' --vs nccl
 refuses 2 'give --mem cuda too' -g 2
+refuses 2 'give --mem cuda too' --register
 refuses 2 'give --vs nccl' --mem cuda --vs mpi
 refuses 2 'give -g N' --mem cuda --threads 2
 refuses 2 "wrong value 'gpu'" --mem gpu
@@ -110,6 +111,9 @@ for kind in allgather reduce_scatter broadcast reduce; do
     FAKE_NCCL_WRONG=2 timeout 60 "$peal" bench $kind --mem cuda -g 3 $quick -t int8 --vs nccl > out 2> err &&
         die "$kind is not checked"
 done
+races allreduce --mem cuda -g 2 -b 1K -e 2M -f 2048 -n 2 -w 1 --graph 2 --vs nccl --register
+[ "$(grep -c 'auto  *registered .* 0 *2$' out)" = 4 ] || die "Peal's buffers are not registered in 4 rows"
+[ "$(grep -c 'default  *plain .* 0 *2$' out)" = 4 ] || die "--register registers NCCL's plain buffers"
 races allreduce --mem cuda -g 2 -b 64 -e 64 -n 1 -w 0 -t all -o all --algo all
 grep -q ' int8 *bxor .* ring .* 0 *1$' out || die "a type, op or algorithm is missing"
 mkdir aged && ln -s "$old/libnccl.so.2" "$fake/libcuda.so.1" aged # an old libcuda lies beside the old libnccl

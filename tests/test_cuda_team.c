@@ -352,11 +352,12 @@ static void scratch_share(void **state)
     pthread_barrier_destroy(&w.barrier);
 }
 
-/* Each call of the driver fails once, on one rank of two: both learn it, and nothing stays. */
+/* Each call of the driver fails once, on one rank of two: both learn it, or do without, and nothing stays. */
 typedef struct failing_member {
     team_world *world;
     int rank;
     peal_status status;
+    bool lines;
     size_t left[2];
 } failing_member;
 
@@ -370,6 +371,7 @@ static void *failing_thread(void *arg)
     cuMemGetInfo_v2(&m->left[0], &total);
     pthread_barrier_wait(&m->world->barrier);
     m->status = team_world_meet(m->world, m->rank, &team);
+    m->lines = m->status == PEAL_OK && peali_team_lines(team);
     if (m->rank == 0)
         fake_cuda_fail("", 0, 0);
     team_world_close(m->world, m->rank, &team);
@@ -394,41 +396,54 @@ static peal_status fail_both(const char *symbol, int n)
     for (int r = 0; r < 2; r++)
         pthread_join(threads[r], NULL);
     assert_int_equal(members[0].status, members[1].status);
-    for (int r = 0; r < 2; r++)
+    for (int r = 0; r < 2; r++) {
         assert_int_equal(members[r].left[0], members[r].left[1]);
+        assert_true(!members[r].lines || !w.far); /* over NVLink alone */
+    }
     pthread_barrier_destroy(&w.barrier);
     return members[0].status;
 }
 
 #define NAME(name, symbol, parameters) #symbol,
 
-static void each_fails(void **state)
+/* Those of the NMUST names that cannot be done without fail the team. */
+static void each_of_all_fails(const char *const *must, size_t nmust)
 {
     static const char *const names[] = {PEALI_CUDA_FUNCTIONS(NAME)};
-    static const char *const must[] = {"cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate", "cuMemsetD8Async", "cuStreamQuery",
-                                       "cuMemcpyAsync", "cuDeviceGetUuid_v2", "cuCtxEnablePeerAccess", "cuKernelGetFunction"};
     size_t seen = 0;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        for (int n = 1; n <= 4; n++) {
-            bool failed = fail_both(names[i], n) != PEAL_OK;
-            if (!failed)
-                break;
-            for (size_t k = 0; k < sizeof must / sizeof must[0] && n == 1; k++)
-                seen += strcmp(names[i], must[k]) == 0;
-        }
-    assert_int_equal(seen, sizeof must / sizeof must[0]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        bool failed = false;
+        for (int n = 1; n <= 6; n++)
+            failed = fail_both(names[i], n) != PEAL_OK || failed;
+        for (size_t k = 0; k < nmust; k++)
+            seen += failed && strcmp(names[i], must[k]) == 0;
+    }
+    assert_int_equal(seen, nmust);
     assert_int_equal(fail_both("", 0), PEAL_OK);
 }
 
-/* Devices that do not reach each other: before anything is stored, and after. */
-static void no_p2p(void **state)
+static void each_fails(void **state)
 {
+    static const char *const must[] = {"cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate", "cuMemsetD8Async", "cuStreamQuery",
+                                       "cuMemcpyAsync", "cuDeviceGetUuid_v2", "cuKernelGetFunction"};
+    each_of_all_fails(must, sizeof must / sizeof must[0]);
+}
+
+/* Where devices do not reach each other, too. */
+static void each_fails_staged(void **state)
+{
+    static const char *const must[] = {"cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2"};
     setenv("FAKE_CUDA_P2P", "none", 1);
-    assert_int_equal(fail_both("", 0), PEAL_ERR_UNSUPPORTED);
-    setenv("FAKE_CUDA_P2P", "lost", 1);
-    assert_int_equal(fail_both("", 0), PEAL_ERR_UNSUPPORTED);
+    each_of_all_fails(must, sizeof must / sizeof must[0]);
     unsetenv("FAKE_CUDA_P2P");
-    assert_int_equal(fail_both("", 0), PEAL_OK);
+}
+
+/* A device that the driver does not let reach the other, by one rank's words alone: right sums, through the host. */
+static void one_way(void **state)
+{
+    fake_cuda_fail("cuCtxEnablePeerAccess", 1, 217);
+    run_threads(3, (plan){3, -1, 1, fake_cuda_emulate(NULL)});
+    fake_cuda_emulate(all_meet);
 }
 
 /* A thread whose context is another device's launches all the same, and an abort ends a kernel that waits. */
@@ -512,7 +527,7 @@ static void refused_in_a_capture(void **state)
         assert_int_equal(cu->StreamCreate(&stream, 0), 0);
         assert_int_equal(cuStreamBeginCapture_v2(stream, PEALI_CU_CAPTURE_GLOBAL), 0);
         fake_cuda_fail(calls[i], 1, 999);
-        assert_int_equal(team_world_meet(&w, 0, &team), i == 3 ? PEAL_ERR_UNSUPPORTED : PEAL_ERR_CUDA);
+        assert_int_equal(team_world_meet(&w, 0, &team), PEAL_ERR_CUDA);
         team_world_close(&w, 0, &team);
         assert_int_equal(cu->StreamIsCapturing(stream, &capturing), 0);
         assert_int_equal(capturing, PEALI_CU_CAPTURE_ACTIVE);
@@ -567,7 +582,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_context), cmocka_unit_test(on_threads), cmocka_unit_test(in_captures), cmocka_unit_test(memory_flat),
         cmocka_unit_test(on_processes), cmocka_unit_test(right_sums), cmocka_unit_test(scratch_share),
-        cmocka_unit_test(each_fails), cmocka_unit_test(no_p2p),
+        cmocka_unit_test(each_fails), cmocka_unit_test(each_fails_staged), cmocka_unit_test(one_way),
         cmocka_unit_test(abort_frees), cmocka_unit_test(beside_a_capture), cmocka_unit_test(refused_in_a_capture),
         cmocka_unit_test(kinds_of_memory),
     };

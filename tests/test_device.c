@@ -1,7 +1,7 @@
 /*
  * Collectives on device memory give the bits that they give on host memory: every kind, algorithm, type and operation, in place and
- * not, eager and by graphs, on several communicators and streams, with fewer devices than ranks. The argument is the seed of the
- * random calls, and may be followed by how many.
+ * not, eager and by graphs, on several communicators and streams, with fewer devices than ranks. The arguments are the seed of the
+ * random calls, how many of them, and how often graphs are replayed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,26 +9,13 @@
 
 #include <cmocka.h>
 
+#include "cuda/device_deeds.h"
 #include "cuda/device_ranks.h"
-#include "cuda/device_values.h"
-#include "sched/sched.h"
 
 enum { MOST = 4, EDGE = 64 };
 
 static unsigned random_seed = 1;
-static int random_calls = 150;
-
-/* One call. */
-typedef struct deed {
-    peal_kind kind;
-    size_t count;
-    peal_type type;
-    peal_op op;
-    int root;
-    bool in_place;
-    size_t shift; /* bytes by which buffers are off the alignment of the allocation */
-    uint32_t seed;
-} deed;
+static int random_calls = 150, replays = 60;
 
 /* Its buffers on the device, and on the host those of the same call there. */
 typedef struct buffers {
@@ -36,23 +23,6 @@ typedef struct buffers {
     unsigned char *in, *out, *dev_in, *dev_out; /* of dev_*: OFF bytes after the allocation */
     unsigned char *all_in, *all_out;
 } buffers;
-
-static peal_status call(const deed *d, const void *in, void *out, peal_comm *comm, void *stream)
-{
-    unsigned char scalar[2 * sizeof(long double)];
-    bool few_bits = d->type == PEAL_FP8_E4M3 || d->type == PEAL_FP8_E5M2, premul = d->op == PEAL_PREMUL_SUM;
-    value_fill(scalar, 1, d->type, few_bits ? PEAL_SUM : PEAL_PROD, d->seed + (unsigned)peal_comm_rank(comm));
-    if (premul && peal_op_takes(d->op, d->type) && peal_comm_premul(comm, scalar, d->type) != PEAL_OK)
-        return PEAL_ERR_INVALID;
-    switch (d->kind) {
-    case PEAL_ALLREDUCE: return peal_allreduce(in, out, d->count, d->type, d->op, comm, stream);
-    case PEAL_ALLGATHER: return peal_allgather(in, out, d->count, d->type, comm, stream);
-    case PEAL_REDUCE_SCATTER: return peal_reduce_scatter(in, out, d->count, d->type, d->op, comm, stream);
-    case PEAL_BROADCAST: return peal_broadcast(out, d->count, d->type, d->root, comm, stream);
-    case PEAL_REDUCE: return peal_reduce(in, out, d->count, d->type, d->op, d->root, comm, stream);
-    default: return peal_barrier(comm, stream);
-    }
-}
 
 static void buffers_make(const seat *s, const deed *d, buffers *b)
 {
@@ -91,13 +61,6 @@ static void buffers_free(const seat *s, const deed *d, buffers *b)
     free(b->all_out);
 }
 
-static void describe(const seat *s, const deed *d, const char *what)
-{
-    fprintf(stderr, "rank %d of %d: %s %zu %s %s root %d%s shift %zu seed %u: %s\n", s->rank, s->n, peal_kind_name(d->kind),
-            d->count, peal_type_name(d->type), peal_op_name(d->op), d->root, d->in_place ? " in place" : "", d->shift, d->seed,
-            what);
-}
-
 /* Memory comes and goes while no kernel of any rank runs: a driver may wait for all of them then, and they wait for each other. */
 static void rest(seat *s)
 {
@@ -108,11 +71,11 @@ static void rest(seat *s)
 static void compare(seat *s, const deed *d, buffers *b)
 {
     bool receives = d->kind != PEAL_REDUCE || s->rank == d->root;
-    SEAT_CHECK(s, call(d, b->in, b->out, s->comm, NULL) == PEAL_OK);
+    SEAT_CHECK(s, deed_call(d, b->in, b->out, s->comm, NULL) == PEAL_OK);
     unsigned char *got = malloc(b->out_bytes + 1);
     seat_copy(s, got, b->dev_out, b->out_bytes);
     if (receives && d->kind != PEAL_BARRIER && memcmp(got, b->out, b->out_bytes) != 0) {
-        describe(s, d, "other bits than on the host");
+        deed_describe(d, s->rank, s->n, "other bits than on the host");
         s->wrong++;
     }
     free(got);
@@ -124,9 +87,9 @@ static void check(seat *s, const deed *d)
     buffers_make(s, d, &b);
     seat_copy(s, b.dev_in, b.in, b.in_bytes);
     rest(s);
-    peal_status status = call(d, b.dev_in, b.dev_out, s->comm, s->stream);
+    peal_status status = deed_call(d, b.dev_in, b.dev_out, s->comm, s->stream);
     if (status != PEAL_OK) {
-        describe(s, d, peal_status_text(status));
+        deed_describe(d, s->rank, s->n, peal_status_text(status));
         s->wrong++;
     }
     seat_sync(s);
@@ -152,18 +115,12 @@ static void every_algorithm(seat *s)
     }
 }
 
-static bool on_gpus(peal_type type, peal_op op)
-{
-    bool complex = type == PEAL_COMPLEX_FLOAT || type == PEAL_COMPLEX_DOUBLE;
-    return type != PEAL_LONG_DOUBLE && type != PEAL_COMPLEX_LONG_DOUBLE && !(complex && (op == PEAL_PROD || op == PEAL_PREMUL_SUM));
-}
-
 static void every_type(seat *s)
 {
     for (int type = 0; type < PEAL_TYPE_COUNT; type++)
         for (int op = 0; op <= PEAL_PREMUL_SUM; op++) {
             deed d = {PEAL_ALLREDUCE, 333, (peal_type)type, (peal_op)op, 0, op % 2 == 1, 0, 7};
-            if (!peal_op_takes(d.op, d.type) || !on_gpus(d.type, d.op))
+            if (!peal_op_takes(d.op, d.type) || !deed_on_gpus(d.type, d.op))
                 continue;
             check(s, &d);
             d.kind = PEAL_REDUCE_SCATTER;
@@ -189,11 +146,7 @@ static deed random_deed(unsigned *seed, int n)
     unsigned r[8];
     for (int k = 0; k < 8; k++)
         r[k] = value_random((*seed)++ * 2654435761u);
-    deed d = {(peal_kind)(r[0] % PEAL_KIND_COUNT), 0, (peal_type)(r[1] % PEAL_TYPE_COUNT), (peal_op)(r[2] % (PEAL_PREMUL_SUM + 1)),
-              (int)(r[3] % (unsigned)n), r[4] & 1, 0, r[5]};
-    bool sums = d.kind != PEAL_ALLGATHER && d.kind != PEAL_BROADCAST;
-    if (sums && (!peal_op_takes(d.op, d.type) || !on_gpus(d.type, d.op)))
-        d.type = PEAL_INT32;
+    deed d = deed_draw(r, n);
     d.count = r[6] % (1u << r[7] % 17);
     d.shift = peal_type_bytes(d.type) * (r[7] >> 8 & 3) % EDGE;
     return d;
@@ -252,14 +205,19 @@ typedef struct chain {
     int calls;
 } chain;
 
+static peal_status link_call(const seat *s, int32_t *at)
+{
+    return peal_allreduce(at, at, 256, PEAL_INT32, PEAL_PREMUL_SUM, s->comm, s->stream);
+}
+
 static void capture_chain(seat *s, void *what)
 {
     chain *c = what;
     for (int k = 0; k < c->calls; k++)
-        SEAT_CHECK(s, peal_allreduce(c->at, c->at, 256, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+        SEAT_CHECK(s, link_call(s, c->at) == PEAL_OK);
 }
 
-/* Sums of sums: after K calls, each number is n to the K (modulo 2^32). */
+/* Each number is VALUE. */
 static void expect(seat *s, const int32_t *at, uint32_t value)
 {
     uint32_t got[256];
@@ -268,23 +226,28 @@ static void expect(seat *s, const int32_t *at, uint32_t value)
         SEAT_CHECK(s, got[i] == value);
 }
 
+/*
+ * Sums of sums, to which rank 0 gives what it has once and the others twice: a call makes it 2 n - 1 times as much, modulo 2^32.
+ * That is odd, so that no number of calls comes to nothing.
+ */
 static void graph_replays(seat *s, peali_cu_enum mode)
 {
-    enum { REPLAYS = 60 };
+    const int32_t times = s->rank == 0 ? 1 : 2;
     uint32_t ones[256], value = 1;
     for (int i = 0; i < 256; i++)
         ones[i] = 1;
     chain c = {seat_alloc(s, sizeof ones), 3}, d = {c.at, 1};
+    SEAT_CHECK(s, peal_comm_premul(s->comm, &times, PEAL_INT32) == PEAL_OK);
     fake_exec three = seat_capture(s, mode, capture_chain, &c, 3), one = seat_capture(s, mode, capture_chain, &d, 1);
     seat_copy(s, c.at, ones, sizeof ones);
-    for (int k = 0; k < REPLAYS; k++) {
+    for (int k = 0; k < replays; k++) {
         seat_must(cuGraphLaunch(three, s->stream), "cuGraphLaunch");
         if (k % 3 == 0)
-            SEAT_CHECK(s, peal_allreduce(c.at, c.at, 256, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+            SEAT_CHECK(s, link_call(s, c.at) == PEAL_OK);
         if (k % 5 == 0)
             seat_must(cuGraphLaunch(one, s->stream), "cuGraphLaunch");
-        for (int times = 3 + (k % 3 == 0) + (k % 5 == 0); times > 0; times--)
-            value *= (uint32_t)s->n;
+        for (int calls = 3 + (k % 3 == 0) + (k % 5 == 0); calls > 0; calls--)
+            value *= 2 * (uint32_t)s->n - 1;
     }
     expect(s, c.at, value);
     seat_must(cuGraphExecDestroy(three), "cuGraphExecDestroy");
@@ -409,6 +372,8 @@ int main(int argc, char **argv)
         random_seed = (unsigned)atoi(argv[1]);
     if (argc > 2)
         random_calls = atoi(argv[2]);
+    if (argc > 3)
+        replays = atoi(argv[3]);
     setenv("FAKE_CUDA_DEVICES", "4", 0);
 #ifdef TEST_MPI
     world_start(&argc, &argv);

@@ -316,9 +316,25 @@ static void test_differs(void **state)
             assert_int_equal(run_in(divisions[2 * i + k % 2], NULL, differs, (void *)&counts[k]), 0);
 }
 
-/* With any argument, what goes wrong. */
+/* PEAL_PROTO=direct: no rank maps what another node has. */
+static void refused(seat *s)
+{
+    int32_t *at = seat_alloc(s, 400);
+    SEAT_CHECK(s, peal_allreduce(at, at, 100, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
+    SEAT_CHECK(s, peal_register(s->comm, at, 400) == PEAL_ERR_UNSUPPORTED);
+    SEAT_CHECK(s, peal_deregister(s->comm, at) == PEAL_ERR_UNSUPPORTED);
+    seat_free(s, at);
+}
+
+static void test_refused(void **state)
+{
+    assert_int_equal(run_in("2+2", NULL, refused, NULL), 0);
+}
+
+/* "wrong": what goes wrong; "direct": what is refused. */
 int main(int argc, char **argv)
 {
+    const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)};
     const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
@@ -326,6 +342,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slow),
     };
     setenv("FAKE_CUDA_DEVICES", "4", 0);
+    if (argc > 1 && strcmp(argv[1], "direct") == 0) {
+        setenv("PEAL_PROTO", "direct", 1);
+        return cmocka_run_group_tests_name("device_nodes_direct", direct, NULL, NULL);
+    }
     if (argc > 1) {
         setenv("PEAL_TIMEOUT", "3", 1);
         return cmocka_run_group_tests_name("device_nodes_wrong", wrong, NULL, NULL);

@@ -1,6 +1,7 @@
 /*
  * What goes wrong on device memory has a name, within 2 s, on every rank, and calls in full: calls that differ, eager and in
- * graphs, on device memory here and host memory there; ranks that do not come; wrong buffers; an abort.
+ * graphs, on device memory here and host memory there; ranks that do not come; wrong buffers; an abort; GPUs that do not reach
+ * each other.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,17 +30,22 @@ static void nap_ms(long ms)
     nanosleep(&t, NULL);
 }
 
-/* Is TEXT in the log? */
-static bool logged(const char *text)
+/* In how many lines of the log TEXT is. */
+static int times_logged(const char *text)
 {
     char line[1024];
-    bool found = false;
+    int times = 0;
     FILE *f = fopen(log_path, "r");
-    while (f && !found && fgets(line, sizeof line, f))
-        found = strstr(line, text);
+    while (f && fgets(line, sizeof line, f))
+        times += strstr(line, text) != NULL;
     if (f)
         fclose(f);
-    return found;
+    return times;
+}
+
+static bool logged(const char *text)
+{
+    return times_logged(text) > 0;
 }
 
 /* A way in which the last rank's call differs from COUNT floats, summed by an allreduce. */
@@ -223,6 +229,30 @@ static void other_device(seat *s)
     seat_sync(s);
 }
 
+static void sums(seat *s)
+{
+    float *at = seat_alloc(s, 4000), got[2] = {0};
+    const float ones[2] = {1, 1};
+    seat_copy(s, at, ones, sizeof ones);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_copy(s, got, at, sizeof got);
+    SEAT_CHECK(s, got[0] == (float)s->n && got[1] == (float)s->n);
+    seat_free(s, at);
+}
+
+static void does_not_begin(seat *s)
+{
+    void *at = seat_alloc(s, 4000);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_ERR_TIMEOUT);
+}
+
+/* Only then are GPUs as the test wants them. */
+static bool fake(void)
+{
+    char name[96] = "";
+    return peali_cuda_driver_get(NULL)->DeviceGetName(name, sizeof name, 0) == 0 && strncmp(name, "Fake", 4) == 0;
+}
+
 /* One log for all ranks, begun anew. */
 static void forget_log(void)
 {
@@ -315,14 +345,37 @@ static void test_wrong_buffers(void **state)
         play(2, other_device, NULL, device);
 }
 
+/* What is stored to another GPU is lost: right sums all the same, and one warning. */
+static void test_lost(void **state)
+{
+    const char *const texts[] = {"device 0 (0000:0a:00.0) and that of rank 1 (0000:1a:00.0) do not reach each other: a store",
+                                 "calls go through host memory, which is slow", NULL};
+    if (!fake())
+        skip();
+    setenv("FAKE_CUDA_P2P", "lost", 1);
+    play(3, sums, NULL, texts);
+    assert_int_equal(times_logged("do not reach each other"), 1);
+    unsetenv("FAKE_CUDA_P2P");
+}
+
+/* It never ends. The last test: the fake device goes on with it. */
+static void test_hangs(void **state)
+{
+    const char *const texts[] = {"storing to peers (PEAL_P2P=0 does without): device 1 has not done it after 0.75 s", NULL};
+    if (!fake())
+        skip();
+    setenv("FAKE_CUDA_P2P", "hang", 1);
+    play(2, does_not_begin, NULL, texts);
+}
+
 static int run(const char *name, bool timeouts)
 {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(test_eager), cmocka_unit_test(test_in_a_graph), cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_on_host), cmocka_unit_test(test_late), cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_wrong_buffers),
+        cmocka_unit_test(test_wrong_buffers), cmocka_unit_test(test_lost),
     };
-    const struct CMUnitTest short_of_time[] = {cmocka_unit_test(test_never)};
+    const struct CMUnitTest short_of_time[] = {cmocka_unit_test(test_never), cmocka_unit_test(test_hangs)};
     if (timeouts)
         return cmocka_run_group_tests_name(name, short_of_time, NULL, NULL);
     return cmocka_run_group_tests_name(name, all, NULL, NULL);

@@ -169,6 +169,34 @@ PEAL_PUBLIC void *peal_mem_alloc(size_t bytes);
 PEAL_PUBLIC void peal_mem_free(void *at);
 
 /*
+ * Lets the other ranks of COMM map this rank's device memory at AT, so that large calls on it read and write it in place, without
+ * scratch between. All of the allocation that AT lies in is mapped. Ranks register buffers of their own, of any sizes and at any
+ * addresses; calls may be on any parts of them.
+ *
+ * When: all ranks have mapped it when this returns. What is not registered gets mapped too, by still larger calls: such a call that
+ * is not captured offers its buffers, and maps what other ranks have offered, and waits for none of them; so the third call on a
+ * buffer is in place where ranks keep step. To map is, as to allocate, a call that may wait for work on the device. A captured call
+ * maps nothing: it is in place in every replay, or in none, by what was mapped when it was captured.
+ *
+ * A call works in place where all buffers of all ranks are mapped, and through scratch where one is not: the devices agree on it in
+ * the call, and it is right either way. In place are allreduce, allgather and reduce_scatter, of ranks on one host, where buffers
+ * begin at multiples of 16 bytes, and so do the parts of each rank. Memory that has no IPC handle (of cuMemCreate, of
+ * cudaMallocAsync, managed) cannot be mapped.
+ *
+ * Deregister before the memory is freed, and when calls on it are done; graphs that have such calls are not replayed afterwards.
+ * Memory that is freed without it stays taken at peers until this rank makes another large call, or COMM is destroyed.
+ *
+ * Shape:      bytes: 1 or more, in the allocation that AT lies in. peal_deregister: any AT in it.
+ * Returns:    PEAL_OK; PEAL_ERR_UNSUPPORTED some rank's memory cannot be mapped by all others, which calls do without;
+ *             PEAL_ERR_INVALID some rank gave what is no memory of its device, or is not registered; or what the first call on
+ *             device memory returns. All but the last are the same on all ranks, and logged with that rank.
+ * Collective: yes, in one order with the other calls on COMM.
+ * Threads:    one per COMM.    Blocks: until all ranks have come.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_register(peal_comm *comm, void *at, size_t bytes);
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_deregister(peal_comm *comm, void *at);
+
+/*
  * Combines COUNT elements of every rank's SENDBUF with OP and gives all ranks the result, the same bits on each.
  *
  * Shape:      sendbuf, recvbuf: count elements of type. sendbuf == recvbuf: in place. Any other overlap is an error.

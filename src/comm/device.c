@@ -10,7 +10,9 @@
 #include "base/arena.h"
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/log.h"
+#include "exec/pool.h"
 #include "net/net_shared.h"
 
 static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
@@ -22,6 +24,8 @@ typedef struct card {
     int32_t first;   /* of the ranks within reach */
     int32_t status;
     int32_t lines;   /* lines of 128 bytes arrive whole at the others */
+    int32_t far;     /* some device does not reach another */
+    uint64_t staged; /* where its scratch in host memory lies */
 } card;
 
 peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c)
@@ -47,6 +51,7 @@ static bool part(peali_device *d, int64_t patience_ns)
     if (d->team)
         peali_team_part(d->team);
     peali_proxy_end(&d->proxy, patience_ns);
+    peali_regions_leave(&d->regions);
     for (int x = 0; x < n && d->ledgers[x]; x++)
         (void)peali_add_release(&d->ledgers[x]->parted, 1); /* pairs with the load below */
     int64_t end_ns = peali_clock_ns() + patience_ns;
@@ -64,7 +69,9 @@ static void drop(peali_device *d, int64_t patience_ns)
     peali_device_plans_free(d->comm, &d->plans);
     if (part(d, patience_ns)) {
         peali_team_close(&d->team);
-        peali_runner_put_back(d->comm->runner, d->mine);
+        peali_runner_put_back(d->comm->runner, d->shown);
+        if (d->staged)
+            peali_pool_free(d->staged);
     } else {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, d->comm->rank, "device memory of this communicator is kept: %d of %d ranks have "
                   "ended it", peali_load_relaxed(&d->mine->parted), d->comm->reach.nranks);
@@ -81,7 +88,8 @@ static peali_device *fresh(peal_comm *comm)
     d->watched.look = look;
     d->comm = comm;
     pthread_mutex_init(&d->lock, NULL);
-    d->mine = peali_runner_get(comm->runner, sizeof *d->mine);
+    d->shown = peali_runner_get(comm->runner, sizeof *d->shown);
+    d->mine = d->shown ? &d->shown->ledger : NULL;
     return d;
 }
 
@@ -99,7 +107,7 @@ static peal_status worst(const peal_comm *comm, const card *all)
 }
 
 /* One number of the calls goes to each exchange. */
-static peal_status exchange(peal_comm *comm, const peali_call *c, const void *mine, void *all, size_t bytes)
+peal_status peali_device_exchange(peal_comm *comm, const peali_call *c, const void *mine, void *all, size_t bytes)
 {
     peali_signature as = peali_device_signature(comm, c);
     peal_status status = peali_coll_gather(comm, &as, mine, all, bytes);
@@ -107,15 +115,33 @@ static peal_status exchange(peal_comm *comm, const peali_call *c, const void *mi
     return status;
 }
 
-/* After meeting, and after having proved it. */
+/* The first rank that found a device far from another says so, unless that was asked for. */
+static void heed(peali_device *d, const card *all)
+{
+    const bool wanted = !peali_config_get()->p2p;
+    int r = 0;
+    while (r < d->comm->nranks && !all[r].far)
+        r++;
+    if (r == d->comm->rank && !d->far)
+        peali_log(wanted ? PEALI_LOG_INFO : PEALI_LOG_WARN, PEALI_SUB_INIT, r, "%s; calls go through host memory, which is slow%s",
+                  peali_team_far(d->team), wanted ? "" : ". PEAL_P2P=0 does so without a test");
+    d->far |= r < d->comm->nranks;
+}
+
+/* After each step of meeting. */
 static peal_status agree(peali_device *d, const peali_call *c, peal_status status)
 {
-    card mine = {.status = status, .lines = peali_team_lines(d->team)}, all[PEALI_DEVICE_RANKS];
-    peal_status met = exchange(d->comm, c, &mine, all, sizeof mine);
+    card mine = {.status = status, .lines = peali_team_lines(d->team), .far = peali_team_far(d->team) != NULL};
+    card all[PEALI_DEVICE_RANKS];
+    peal_status met = peali_device_exchange(d->comm, c, &mine, all, sizeof mine);
+    if (met == PEAL_OK)
+        met = worst(d->comm, all);
     d->lines = true;
     for (int r = 0; r < d->comm->nranks && met == PEAL_OK; r++)
         d->lines &= all[r].lines != 0;
-    return met == PEAL_OK ? worst(d->comm, all) : met;
+    if (met == PEAL_OK)
+        heed(d, all);
+    return met;
 }
 
 /* How many ranks share the device that most share. One of them says so. */
@@ -157,10 +183,16 @@ static peal_status join(peali_device *d, const card *all)
     for (int r = 0; r < comm->nranks; r++)
         d->first[r] = all[r].first;
     for (int x = 0; x < comm->reach.nranks; x++) {
-        cards[x] = all[comm->near[x]].team;
-        d->ledgers[x] = peali_runner_theirs(comm->runner, x, all[comm->near[x]].ledger);
+        const card *its = &all[comm->near[x]];
+        peali_device_shown *shown = peali_runner_theirs(comm->runner, x, its->ledger);
+        cards[x] = its->team;
+        d->ledgers[x] = &shown->ledger;
+        d->regions.offers[x] = &shown->offers;
         me = comm->near[x] == comm->rank ? x : me;
     }
+    d->regions.team = d->team;
+    d->regions.rank = me;
+    d->regions.nranks = comm->reach.nranks;
     d->sharing = sharing(comm, all);
     limit(d, all);
     return peali_team_meet(d->team, cards, comm->reach.nranks, me);
@@ -182,9 +214,30 @@ static peal_status open_post(peali_device *d)
     return peali_proxy_begin(net, peali_team_post(d->team), l->lanes, l->area_bytes[PEALI_CUDA_BULK], &d->proxy);
 }
 
-static peal_status prove(peali_device *d)
+/* Scratch of all ranks goes into host memory, which ranks of other processes find by the pool that it is of. */
+static peal_status stage(peali_device *d, const peali_call *c)
 {
-    peal_status status = peali_team_prove(d->team);
+    peal_comm *comm = d->comm;
+    card mine = {.status = PEAL_ERR_MEMORY}, all[PEALI_DEVICE_RANKS];
+    int me = 0;
+    while (comm->near[me] != comm->rank)
+        me++;
+    d->staged = peali_pool_alloc(peali_team_layout(d->team)->bytes, PEALI_POOL_PEERS);
+    mine.staged = (uintptr_t)d->staged;
+    if (d->staged)
+        mine.status = peali_team_stage(d->team, me, d->staged);
+    peal_status status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
+    if (status == PEAL_OK)
+        status = worst(comm, all);
+    for (int x = 0; x < comm->reach.nranks && status == PEAL_OK; x++)
+        if (x != me)
+            status = peali_team_stage(d->team, x, peali_runner_theirs(comm->runner, x, all[comm->near[x]].staged));
+    return status;
+}
+
+static peal_status furnish(peali_device *d, const peali_call *c)
+{
+    peal_status status = d->far ? stage(d, c) : PEAL_OK;
     if (status == PEAL_OK && d->comm->reach.nranks < d->comm->nranks)
         status = open_post(d);
     return status == PEAL_OK ? peali_watch_begin(&d->watched) : status;
@@ -195,7 +248,7 @@ static peal_status begin(const peal_comm *comm, peali_device *d, card *mine)
 {
     if (!d || !d->mine)
         return PEAL_ERR_MEMORY;
-    mine->ledger = (uintptr_t)d->mine;
+    mine->ledger = (uintptr_t)d->shown;
     mine->first = comm->near[0];
     return peali_team_open(&d->team, comm->rank, &mine->team);
 }
@@ -215,20 +268,22 @@ static bool takes(peal_comm *comm, const peali_call *c)
 }
 
 /* All ranks come here for the same call, whatever they lack, and return the same. */
-static peal_status open(peal_comm *comm, const peali_call *c)
+peal_status peali_device_open(peal_comm *comm, const peali_call *c)
 {
     if (!takes(comm, c))
         return PEAL_ERR_UNSUPPORTED;
     card mine = {0}, all[PEALI_DEVICE_RANKS];
     peali_device *d = fresh(comm);
     mine.status = begin(comm, d, &mine);
-    peal_status status = exchange(comm, c, &mine, all, sizeof mine);
+    peal_status status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
     if (status == PEAL_OK)
         status = worst(comm, all);
     if (status == PEAL_OK)
         status = agree(d, c, join(d, all));
     if (status == PEAL_OK)
-        status = agree(d, c, prove(d));
+        status = agree(d, c, d->far ? PEAL_OK : peali_team_prove(d->team));
+    if (status == PEAL_OK)
+        status = agree(d, c, furnish(d, c));
     if (status == PEAL_OK)
         peali_store_release(&comm->device, d); /* pairs with peali_device_ask */
     else if (d)
@@ -260,7 +315,7 @@ static peal_status look_at_stream(const peal_comm *comm, const peali_call *c, bo
 static peal_status plan_of(peal_comm *comm, const peali_call *c, const peali_device_plan **plan)
 {
     peali_device *d = comm->device;
-    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->sharing};
+    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->sharing, d->registered > 0};
     return peali_device_plans_get(comm, c, &traits, plan);
 }
 
@@ -270,6 +325,38 @@ static void show(peal_comm *comm, const peali_call *c)
     peali_signature s = peali_device_signature(comm, c);
     peali_run_note(comm->runner, &s);
     peali_signature_show(&comm->device->past[s.sequence % PEALI_DEVICE_PAST], &s, peali_signature_hash(&s));
+}
+
+/*
+ * Where all ranks see the buffers of C, into CALL; nothing where one does not, or not yet. A captured call takes what was mapped
+ * before: mapping is no part of a graph.
+ */
+static void look_around(peali_device *d, const peali_call *c, bool captured, peali_cuda_call *call)
+{
+    uint64_t in[PEALI_CUDA_RANKS], out[PEALI_CUDA_RANKS];
+    if (!captured)
+        peali_regions_come_by(&d->regions);
+    const size_t part = call->part_bytes, all = part * call->parts;
+    bool both = peali_regions_find(&d->regions, c->in, c->kind == PEAL_REDUCE_SCATTER ? all : part, !captured, in);
+    both = peali_regions_find(&d->regions, c->out, c->kind == PEAL_ALLGATHER ? all : part, !captured, out) && both;
+    for (int x = 0; x < d->comm->nranks && both && call->direct.first < call->direct.end; x++)
+        call->views[x] = (peali_cuda_view){in[x] - call->in_skip, out[x] - call->out_skip};
+}
+
+static peal_status launch(peali_device *d, const peali_call *c, bool captured, const peali_device_plan *plan)
+{
+    bool barrier = c->kind == PEAL_BARRIER;
+    void *token = barrier ? peali_team_token(d->team) : NULL;
+    const bool scaled = plan->call.scaled, direct = !barrier && plan->call.direct.slices > 0;
+    peali_cuda_call mine;
+    if (scaled || direct)
+        mine = plan->call;
+    if (scaled)
+        memcpy(&mine.scalar, peali_runner_scalars(d->comm->runner), sizeof mine.scalar);
+    if (direct)
+        look_around(d, c, captured, &mine);
+    const peali_cuda_call *call = scaled || direct ? &mine : &plan->call;
+    return peali_team_launch(d->team, call, plan->ctas, barrier ? token : c->in, barrier ? token : c->out, c->stream);
 }
 
 static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
@@ -285,15 +372,7 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
     }
     if (c->count == 0)
         return PEAL_OK;
-    bool barrier = c->kind == PEAL_BARRIER;
-    void *token = barrier ? peali_team_token(d->team) : NULL;
-    peali_cuda_call scaled;
-    if (plan->call.scaled) {
-        scaled = plan->call;
-        memcpy(&scaled.scalar, peali_runner_scalars(comm->runner), sizeof scaled.scalar);
-    }
-    const peali_cuda_call *call = plan->call.scaled ? &scaled : &plan->call;
-    return peali_team_launch(d->team, call, plan->ctas, barrier ? token : c->in, barrier ? token : c->out, c->stream);
+    return launch(d, c, captured, plan);
 }
 
 peal_status peali_device_call(peal_comm *comm, const peali_call *c)
@@ -303,7 +382,7 @@ peal_status peali_device_call(peal_comm *comm, const peali_call *c)
     if (status == PEAL_OK)
         status = peali_device_check(comm, c);
     if (status == PEAL_OK && !comm->device) {
-        status = open(comm, c);
+        status = peali_device_open(comm, c);
         if (status == PEAL_OK)
             status = peali_device_check(comm, c); /* now that the device is known */
     }

@@ -13,6 +13,7 @@
 #include "base/atomics.h"
 #include "comm/comm_private.h"
 #include "comm/device_plans.h"
+#include "comm/device_regions.h"
 #include "comm/ledger.h"
 #include "comm/watch.h"
 #include "cuda/team.h"
@@ -23,15 +24,26 @@ enum {
     PEALI_DEVICE_RANKS = 64,  /* where some are out of reach of each other: each looks at the programs of all */
 };
 
+/* What a rank keeps where its peers can see it. */
+typedef struct peali_device_shown {
+    peali_ledger ledger;
+    peali_offers offers;
+} peali_device_shown;
+
 typedef struct peali_device {
     peali_watched watched;
     peal_comm *comm;
     peali_team *team;
     int sharing; /* the most ranks that share one device */
     bool lines;  /* lines of 128 bytes arrive whole at all of them */
+    bool far;    /* some do not reach each other: the scratch of all is in host memory, this rank's is staged */
+    void *staged;
     peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank within reach */
     int32_t first[PEALI_DEVICE_RANKS]; /* of the ranks within reach of each rank */
     peali_proxy *proxy;   /* NULL: all ranks are within reach */
+    peali_device_shown *shown; /* this rank's: the ledger is in it */
+    peali_regions_desk regions;
+    int registered;            /* calls of peal_register that all ranks made */
     peali_device_plans plans;
     peali_signature_shown past[PEALI_DEVICE_PAST]; /* what was enqueued, by its number, for its watch */
     pthread_mutex_t lock; /* of who looks at what went wrong: one says it */
@@ -70,6 +82,13 @@ void peali_device_abort(peal_comm *comm);
 
 /* Ends COMM's device side, if it has one; its ranks have agreed that none calls any more. */
 void peali_device_close(peal_comm *comm);
+
+/*
+ * Opens COMM's device side where it has none, for C or for registering buffers, which all ranks do. Exchange: an allgather of BYTES
+ * between them, which is one more call. What a rank lacks, all say and return.
+ */
+PEAL_MUST_CHECK peal_status peali_device_open(peal_comm *comm, const peali_call *c);
+PEAL_MUST_CHECK peal_status peali_device_exchange(peal_comm *comm, const peali_call *c, const void *mine, void *all, size_t bytes);
 
 /* The next call of COMM, C, as other ranks compare it. */
 peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c);

@@ -34,9 +34,15 @@ static const struct row {
 /* Bytes that keep the threads of a CTA busy for about as long as a start takes. */
 static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {4 << 10, 16 << 10, 16 << 10};
 
+/*
+ * From so many bytes of the vector on, calls try to work where peers' buffers lie: where all ranks have registered some, and where
+ * none has, so that buffers are mapped by themselves. Guesses.
+ */
+static const size_t direct_registered_bytes = 1 << 20, direct_bytes = 64 << 20;
+
 const char *peali_proto_name(peali_cuda_proto proto)
 {
-    static const char *const names[PEALI_CUDA_PROTOS] = {"ll", "ll128", "bulk"};
+    static const char *const names[PEALI_CUDA_PROTOS + 1] = {"ll", "ll128", "bulk", "direct"};
     return names[proto];
 }
 
@@ -83,9 +89,11 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
 {
     peal_problem problem = peali_device_problem(comm, c);
     size_t bytes = vector_bytes(comm, c);
-    const struct row *row = find(comm, problem.kind, bytes);
     const peal_algo *forced = comm->forced[c->kind];
     int proto = peali_config_get()->proto;
+    choice->direct = !apart(comm) && (proto == PEALI_CUDA_PROTOS || (proto < 0 &&
+                     bytes >= (traits->registered ? direct_registered_bytes : direct_bytes)));
+    const struct row *row = find(comm, problem.kind, choice->direct ? SIZE_MAX : bytes);
     if (forced && !peali_algo_fits(forced, &problem)) {
         peali_coll_refuse(comm, c, "algorithm %s, which was asked for, does not fit %d GPUs", forced->name,
                           comm->nranks);
@@ -103,7 +111,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     choice->algo = forced ? forced : peali_algo_find(problem.kind, row->algo);
     if (!peali_algo_fits(choice->algo, &problem)) /* leaders of nodes of one size */
         choice->algo = peali_algo_find(problem.kind, "hierarchical");
-    choice->proto = proto >= 0 ? (peali_cuda_proto)proto : row->proto;
+    choice->proto = choice->direct ? PEALI_CUDA_BULK : proto >= 0 ? (peali_cuda_proto)proto : row->proto;
     if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
         choice->proto = PEALI_CUDA_BULK;
     choice->most_ctas = most_ctas(comm, traits);

@@ -16,6 +16,8 @@ struct peali_device_program {
     int root;
     peali_program *program;
     peali_program **all; /* where some ranks are out of reach: of each rank, for what all must have alike */
+    bool lowered;       /* to pull, too */
+    peali_program *pull; /* NULL: it cannot be done in place of peers */
     struct peali_device_program *next;
 };
 
@@ -56,12 +58,30 @@ static void program_free(const peal_comm *comm, struct peali_device_program *e)
         if (e->all[r] != e->program)
             peali_program_free(&e->all[r]);
     peali_program_free(&e->program);
+    peali_program_free(&e->pull);
     peali_free(e->all);
     peali_free(e);
 }
 
-static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_algo *algo,
-                              const struct peali_device_program **out)
+/* The program of E in pull, where those of all ranks can be done in place of peers. */
+static peal_status lower_pull(const peal_comm *comm, const peali_call *c, struct peali_device_program *e)
+{
+    peali_program *all[PEALI_CUDA_RANKS] = {NULL};
+    peal_problem problem = peali_device_problem(comm, c);
+    if (e->lowered)
+        return PEAL_OK;
+    peal_status status = peali_lower_all(e->algo, &problem, &(peali_reach){comm->nranks, comm->near, PEALI_PULL}, all);
+    bool can = status == PEAL_OK && peali_cuda_one_round(all);
+    for (int r = 0; r < comm->nranks; r++)
+        if (can && r == comm->rank)
+            e->pull = all[r];
+        else
+            peali_program_free(&all[r]);
+    e->lowered = status == PEAL_OK;
+    return status;
+}
+
+static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_algo *algo, struct peali_device_program **out)
 {
     peali_device_plans *plans = &comm->device->plans;
     struct peali_device_program *e = plans->programs;
@@ -84,10 +104,10 @@ static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_a
     return PEAL_OK;
 }
 
-static bool is_for(const peali_device_plan *p, const peal_comm *comm, const peali_call *c)
+static bool is_for(const peali_device_plan *p, const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
 {
     return p->count == c->count && p->kind == c->kind && p->type == c->type && p->op == c->op && p->root == c->root &&
-           p->forced == comm->forced[c->kind] && p->most_ctas == comm->max_ctas;
+           p->forced == comm->forced[c->kind] && p->most_ctas == comm->max_ctas && p->registered == traits->registered;
 }
 
 /* 32 bits for what must be equal on all ranks, and for what follows from it; and what they mean. */
@@ -96,8 +116,8 @@ static void sign(peal_comm *comm, const peali_call *c, peali_device_plan *plan)
     const peali_device_choice *how = &plan->choice;
     peali_ledger_call entry = {.call = peali_device_signature(comm, c)};
     entry.call.sequence = PEALI_SIGNATURE_ANY;
-    snprintf(entry.how, sizeof entry.how, "%s, %s, at most %u CTAs", how->algo->name, peali_proto_name(how->proto),
-             how->most_ctas);
+    snprintf(entry.how, sizeof entry.how, "%s, %s%s, at most %u CTAs", how->algo->name, peali_proto_name(how->proto),
+             how->direct ? " or direct" : "", how->most_ctas);
     uint32_t key = (uint32_t)XXH3_64bits(&entry, sizeof entry);
     plan->call.signature = key ? key : 1;
     plan->call.notice_ns = NOTICE_NS;
@@ -141,17 +161,21 @@ static peal_status load(const peal_comm *comm, const struct peali_device_program
 
 static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device_traits *traits, peali_device_plan *plan)
 {
-    const struct peali_device_program *program;
+    struct peali_device_program *e;
     if (!gpus_do(c)) {
         peali_coll_refuse(comm, c, "GPUs do no %s of %s; take host memory", peal_op_name(c->op), peal_type_name(c->type));
         return PEAL_ERR_UNSUPPORTED;
     }
     if (!peali_device_choose(comm, c, traits, &plan->choice))
         return PEAL_ERR_UNSUPPORTED;
-    peal_status status = program_of(comm, c, plan->choice.algo, &program);
+    peal_status status = program_of(comm, c, plan->choice.algo, &e);
+    if (status == PEAL_OK && plan->choice.direct)
+        status = lower_pull(comm, c, e);
     if (status != PEAL_OK)
         return status;
-    status = load(comm, program, c, traits->layout, plan);
+    status = load(comm, e, c, traits->layout, plan);
+    if (status == PEAL_OK && plan->choice.direct && e->pull)
+        peali_cuda_load_direct(e->pull, plan->ctas, &plan->call);
     if (status == PEAL_OK)
         sign(comm, c, plan);
     if (status == PEAL_ERR_UNSUPPORTED)
@@ -172,6 +196,7 @@ static peal_status make(peal_comm *comm, const peali_call *c, const peali_device
     plan->root = c->root;
     plan->forced = comm->forced[c->kind];
     plan->most_ctas = comm->max_ctas;
+    plan->registered = traits->registered;
     peal_status status = fill(comm, c, traits, plan);
     if (status != PEAL_OK)
         peali_free(plan);
@@ -193,7 +218,7 @@ peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, const p
     peali_device_plans *plans = &comm->device->plans;
     unsigned set = set_of(c);
     for (int w = 0; w < PEALI_DEVICE_WAYS; w++)
-        if (plans->plan[set][w] && is_for(plans->plan[set][w], comm, c)) {
+        if (plans->plan[set][w] && is_for(plans->plan[set][w], comm, c, traits)) {
             *plan = plans->plan[set][w];
             return PEAL_OK;
         }

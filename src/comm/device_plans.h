@@ -13,6 +13,7 @@ typedef struct peali_device_choice {
     const peal_algo *algo;
     peali_cuda_proto proto;
     uint32_t ctas, most_ctas;
+    bool direct; /* in place of peers, where all have mapped each other's buffers */
 } peali_device_choice;
 
 /* What one launch takes, but for the buffers. */
@@ -24,6 +25,7 @@ typedef struct peali_device_plan {
     int root;
     const peal_algo *forced;
     int most_ctas;
+    bool registered;
     peali_device_choice choice;
     uint32_t ctas;
     peali_cuda_call call;
@@ -42,6 +44,7 @@ typedef struct peali_device_traits {
     const peali_cuda_layout *layout;
     bool lines; /* lines of 128 bytes arrive whole everywhere */
     int sharing;
+    bool registered; /* all ranks have called peal_register */
 } peali_device_traits;
 
 /* The plan of C, made where there is none yet. PEAL_OK; PEAL_ERR_UNSUPPORTED (logged); PEAL_ERR_MEMORY. */
@@ -53,7 +56,7 @@ void peali_device_plans_free(const peal_comm *comm, peali_device_plans *plans);
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
                          peali_device_choice *choice);
 
-/* "ll", "ll128", "bulk". */
+/* "ll", "ll128", "bulk", and "direct" of PEALI_CUDA_PROTOS. */
 const char *peali_proto_name(peali_cuda_proto proto);
 
 /* As a schedule sees it: GPUs that are all within reach are one node. */

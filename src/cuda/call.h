@@ -29,6 +29,7 @@ enum {
     PEALI_CUDA_LANES = 64,
     PEALI_CUDA_SLOTS = 64, /* landing slots of a rank in one slice */
     PEALI_CUDA_PACK = 16,
+    PEALI_CUDA_VOTE = 48,        /* three lines of LL (cuda/direct.cuh) */
     PEALI_CUDA_LINE = 128,       /* of LL128 */
     PEALI_CUDA_LINE_WORDS = 15,  /* of 8 bytes of data in it */
     PEALI_CUDA_BLOCK = 512,      /* threads, at most: so that each can have 128 registers */
@@ -79,13 +80,30 @@ typedef struct peali_cuda_op {
     uint16_t pad;
 } peali_cuda_op;
 
+/*
+ * How all of a call is done where every rank's IN and OUT are mapped by all others: each CTA runs one slice, whose operations load
+ * from INs and store into OUTs of any rank, where they lie. Of an operand, `where` is then PEALI_CUDA_SLOT + a rank, and `slot`
+ * PEALI_CUDA_IN or PEALI_CUDA_OUT. Whether it is done so, the ranks agree on in the call itself (cuda/direct.cuh).
+ */
+typedef struct peali_cuda_direct {
+    uint32_t slices;     /* 0: no call is done so, and no rank votes */
+    uint32_t slice_packs, long_slices, block_packs, long_blocks; /* as in the call */
+    uint32_t first, end; /* operations of the call, behind its own; equal: they found no room, and this rank votes against it */
+} peali_cuda_direct;
+
+/* Where a rank's vectors begin, as some device sees them; both 0: it does not. */
+typedef struct peali_cuda_view {
+    uint64_t in, out;
+} peali_cuda_view;
+
 /* Of the scratch of every rank of a communicator, alike on all: bytes from its start, and of one area. */
 typedef struct peali_cuda_layout {
     uint32_t lanes;
     uint32_t pad;
     uint64_t board; /* [call mod 2][rank] uint64_t: what that rank calls: number of the call << 32 | signature */
     uint64_t left;  /* [lane][rank] uint32_t: the last epoch that this rank has left */
-    uint64_t flags; /* [lane][area][PEALI_CUDA_SLOTS] uint32_t */
+    uint64_t flags; /* [lane][area][PEALI_CUDA_SLOTS] uint32_t; of a direct slice: one of each rank, which has ended its part */
+    uint64_t votes; /* [lane][area][rank] of PEALI_CUDA_VOTE bytes: where that rank's vectors lie for this device, and its scalar */
     uint64_t tmp, tmp_bytes; /* [lane] of tmp_bytes: the program's own scratch buffers, which no peer touches */
     uint64_t areas[PEALI_CUDA_PROTOS];      /* [lane][area] of area_bytes each: apart, so no data looks like a flag */
     uint64_t area_bytes[PEALI_CUDA_PROTOS]; /* whole KiB */
@@ -110,7 +128,8 @@ typedef struct peali_cuda_report {
     uint32_t kind;
     uint32_t rank;      /* index within reach: who did not come, or called otherwise; PEALI_CUDA_RANKS: all came and call alike */
     uint32_t mine, its; /* signatures; its is 0 where it has not called */
-    uint32_t epoch, lane, op, slot; /* where it waits; op PEALI_CUDA_OPS: for credit, PEALI_CUDA_OPS + 1: for calls */
+    /* Where it waits; op PEALI_CUDA_OPS: for credit, + 1: for calls, + 2: for messages, + 3: for votes, + 4: for peers to end. */
+    uint32_t epoch, lane, op, slot;
 } peali_cuda_report;
 
 typedef struct peali_cuda_call {
@@ -135,6 +154,8 @@ typedef struct peali_cuda_call {
     uint64_t scalar;    /* over and over in 8 bytes */
     uint32_t ranks;     /* average: when all is done, the blocks [wanted[0], wanted[1]) of OUT are divided by this; else 0 */
     uint32_t wanted[2];
+    peali_cuda_direct direct;
+    peali_cuda_view views[PEALI_CUDA_RANKS]; /* direct: of this rank's vectors, by each rank's device */
     /* the communicator */
     /* Of each rank, as this device sees it; and those that make areas of slots out of those of messages. */
     unsigned char *scratch[PEALI_CUDA_WHERES - PEALI_CUDA_SLOT];

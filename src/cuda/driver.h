@@ -42,11 +42,12 @@ enum {
     PEALI_CU_CAPTURE_NONE = 0, PEALI_CU_CAPTURE_ACTIVE = 1, PEALI_CU_CAPTURE_INVALID = 2, /* CUstreamCaptureStatus */
     PEALI_CU_STREAM_NON_BLOCKING = 1,
     PEALI_CU_P2P_ATOMICS = 3, /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
-    PEALI_CU_HOST_PORTABLE = 1, PEALI_CU_HOST_MAPPED = 2, /* CU_MEMHOSTALLOC_* */
+    PEALI_CU_HOST_PORTABLE = 1, PEALI_CU_HOST_MAPPED = 2, /* CU_MEMHOSTALLOC_* and CU_MEMHOSTREGISTER_* */
     PEALI_CU_IPC_LAZY_PEER = 1,
     PEALI_CU_LIBRARY_PRESERVED = 1, /* the image stays where it is */
     PEALI_CU_MEMORY_HOST = 1, PEALI_CU_MEMORY_DEVICE = 2, /* CUmemorytype */
-    PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_MANAGED = 8, PEALI_CU_POINTER_DEVICE = 9, /* CUpointer_attribute */
+    PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_BUFFER = 7, /* CUpointer_attribute */
+    PEALI_CU_POINTER_MANAGED = 8, PEALI_CU_POINTER_DEVICE = 9,
     PEALI_CU_NODE_KERNEL = 0, /* CUgraphNodeType */
     PEALI_CU_DEVICE_MAJOR = 75, PEALI_CU_DEVICE_MINOR = 76, /* CUdevice_attribute: compute capability */
 };
@@ -76,6 +77,8 @@ enum {
     F(MemGetAddressRange, cuMemGetAddressRange_v2, (peali_cu_ptr *, size_t *, peali_cu_ptr))                                      \
     F(MemHostAlloc, cuMemHostAlloc, (void **, size_t, unsigned))                                                                  \
     F(MemFreeHost, cuMemFreeHost, (void *))                                                                                       \
+    F(MemHostRegister, cuMemHostRegister_v2, (void *, size_t, unsigned))                                                          \
+    F(MemHostUnregister, cuMemHostUnregister, (void *))                                                                           \
     F(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (peali_cu_ptr *, void *, unsigned))                                  \
     F(MemsetD8Async, cuMemsetD8Async, (peali_cu_ptr, unsigned char, size_t, peali_cu_strm))                                       \
     F(MemcpyAsync, cuMemcpyAsync, (peali_cu_ptr, peali_cu_ptr, size_t, peali_cu_strm))                                            \

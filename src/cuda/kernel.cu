@@ -3,6 +3,7 @@
  * as its parameter; what is inside the loops over data, it compiles for the number of sources (cuda/call.h has the rest).
  */
 #include "cuda/protocol.cuh"
+#include "cuda/direct.cuh"
 
 /* Source K of operation T becomes number I of FROM. */
 template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int i, sources<K> &from)
@@ -257,6 +258,8 @@ DEVICE void clean(const slice &s)
     uint32_t *flags = (uint32_t *)(scratch + l.flags) + area * PEALI_CUDA_SLOTS;
     for (uint32_t i = s.thread; i < PEALI_CUDA_SLOTS; i += s.threads)
         store_relaxed(&flags[i], 0);
+    for (uint32_t i = s.thread; i < s.c.nranks * PEALI_CUDA_VOTE / sizeof zero; i += s.threads)
+        store_line(vote_at(s, s.c.me, 0, 0) + i * sizeof zero, zero);
     fence_all();
     meet(s.threads, false);
 }
@@ -288,6 +291,23 @@ template <class P, class A> DEVICE bool run_slice(const slice &s, bool heard, bo
     leave(s);
     if (s.c.messages && s.thread == 0)
         note_orders(s);
+    return true;
+}
+
+/*
+ * A slice of its own, in which the ranks agree whether the call is done where vectors lie, and in which it then is: AGREED. By its
+ * end this rank has heard of all others.
+ */
+template <class A> DEVICE bool run_direct(const slice &s, bool heard, bool ok, bool *agreed)
+{
+    ok = agree(s, get_credit(s, heard, ok), agreed);
+    if (ok && *agreed)
+        ok = do_direct<A>(s);
+    if (ok && *agreed && s.c.ranks)
+        ok = average(s, ok);
+    if (meet(s.threads, !ok))
+        return false;
+    leave(s);
     return true;
 }
 
@@ -346,13 +366,19 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
     }
     uint32_t epoch = lane->epoch;
     bool heard = lane->heard, ok = !warp_any(load_relaxed(&lane->dead)); /* threads of a warp stay together in LL128 */
-    for (uint32_t number = cta_here(); number < c.slices; number += ctas_here()) {
+    bool direct = P::DIRECT && c.direct.slices > 0, agreed = false;
+    if (direct) {
+        if (!run_direct<A>(direct_slice(c, cta_here(), ++epoch), heard, ok, &agreed))
+            return;
+        heard = true;
+    }
+    for (uint32_t number = agreed ? c.slices : cta_here(); number < c.slices; number += ctas_here()) {
         const slice s = slice_of(c, number, ++epoch);
         if (!run_slice<P, A>(s, heard, ok))
             return;
         heard = c.all_hear;
     }
-    if (thread == 0 && cta_here() < c.slices) { /* all have read it: they have met */
+    if (thread == 0 && (direct || cta_here() < c.slices)) { /* all have read it: they have met */
         lane->epoch = epoch;
         lane->heard = heard;
     }

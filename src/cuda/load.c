@@ -43,7 +43,8 @@ static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
     l.left = at;
     at = up(at + (uint64_t)lanes * (uint64_t)nranks * sizeof(uint32_t), PEALI_CUDA_LINE);
     l.flags = at;
-    at = up(at + (uint64_t)lanes * 2 * PEALI_CUDA_SLOTS * sizeof(uint32_t), 1024);
+    l.votes = at + (uint64_t)lanes * 2 * PEALI_CUDA_SLOTS * sizeof(uint32_t);
+    at = up(l.votes + (uint64_t)lanes * 2 * (uint64_t)nranks * PEALI_CUDA_VOTE, 1024);
     static const unsigned shares[PEALI_CUDA_PROTOS] = {2, 2, 11};
     uint64_t share = at < bytes ? (bytes - at) / lanes / 16 : 0;
     l.tmp = at;

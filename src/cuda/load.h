@@ -39,6 +39,18 @@ uint32_t peali_cuda_longest(const peali_program *program, const peali_cuda_job *
 PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job,
                                             const peali_cuda_layout *layout, peali_cuda_call *call, uint32_t *ctas);
 
+/*
+ * Can calls by these programs (pull, of all ranks, each in reach of all) be done where vectors lie? That is so where no rank waits
+ * for another one's work: INs are read, and OUTs stored to, and in between all is one instruction.
+ */
+bool peali_cuda_one_round(peali_program *const *programs);
+
+/*
+ * Lets CALL, which peali_cuda_load filled for a launch of CTAS, be done so where its ranks' vectors are mapped (call->views, which
+ * are the caller's to fill), and as before where they are not. PROGRAM: this rank's, of such a set, by the same algorithm.
+ */
+void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_cuda_call *call);
+
 /* The kernel that runs CALL, by name, and the threads of its blocks: PEALI_CUDA_BOARD of them for the board. */
 const char *peali_cuda_kernel(const peali_cuda_call *call);
 uint32_t peali_cuda_threads(const peali_cuda_call *call);

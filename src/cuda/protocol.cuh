@@ -1,6 +1,7 @@
 /*
  * The three ways in which a slot's data and the news of it cross. Each has
  *   WORDS   8-byte words of a unit, what a thread moves at a time,
+ *   DIRECT  whether its calls are so long that they are done where vectors lie, if they can be,
  *   place   of a thread in an operation: the units that it takes, one after the other,
  *   offset  bytes from the start of a slot to its word W, and
  *   skewed  whether that is no place at which a range can begin,
@@ -73,7 +74,7 @@ DEVICE bool begin_lines(const task &t, bool ok)
  * beside it is of this epoch too (store_line in put pairs with load_line in gather). No order is needed between halves or lines.
  */
 struct ll {
-    enum { WORDS = 1 };
+    enum { WORDS = 1, DIRECT = 0 };
 
     struct place {
         uint32_t u;
@@ -170,7 +171,7 @@ struct ll {
  * sooner than the word is, and only then loads it.
  */
 struct ll128 {
-    enum { WORDS = 1, THREADS = 16 };
+    enum { WORDS = 1, DIRECT = 0, THREADS = 16 };
 
     struct place {
         uint32_t line, column, u;
@@ -311,7 +312,7 @@ DEVICE void give_order(const task &t, const peali_cuda_loc &loc)
  * by any thread here.
  */
 struct bulk {
-    enum { WORDS = 2, FULL = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD };
+    enum { WORDS = 2, DIRECT = 1, FULL = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD };
 
     struct place {
         uint32_t u; /* words */

@@ -1,7 +1,7 @@
 /*
  * The arithmetic of the kernels, on 8 bytes of elements at a time, as they lie in memory. A class of arithmetic has a state of
  * the sum so far, in which numbers of 8 and 16 bits are float, so that they are rounded once for each result; it gives the same bits as the
- * CPU does (exec/reduce.h).
+ * CPU does (exec/reduce.h). OFTEN: loops are made for it where vectors lie, too (cuda/direct.cuh).
  */
 #ifndef PEALI_CUDA_REDUCE_CUH
 #define PEALI_CUDA_REDUCE_CUH
@@ -92,6 +92,7 @@ DEVICE double one_nan(double x)
 
 /* Sums of float and double. */
 template <class T> struct sum_real {
+    enum { OFTEN = 1 };
     typedef lanes<T> state;
     explicit DEVICE_MEMBER sum_real(const peali_cuda_call &)
     {
@@ -118,7 +119,7 @@ template <class T> struct sum_real {
 
 /* Sums of numbers of few bits. */
 template <class H> struct sum_narrow {
-    enum { N = 8 / sizeof(typename H::bits) };
+    enum { OFTEN = sizeof(typename H::bits) > 1, N = 8 / sizeof(typename H::bits) };
     typedef lanes<typename H::bits> word_lanes;
     struct state {
         float at[N];
@@ -298,6 +299,7 @@ DEVICE_SLOW uint64_t scale_any(uint8_t type, uint64_t word, uint64_t scalar)
 }
 
 struct reduce_any {
+    enum { OFTEN = 0 };
     struct state {
         uint64_t word;
         products p; /* instead, where numbers of few bits are multiplied */

@@ -12,6 +12,7 @@ struct slice {
     uint32_t packs, block_packs, long_blocks; /* as in the call, of this slice */
     uint64_t at;     /* bytes from the start of a part to this slice */
     uint64_t area;   /* bytes from the start of a rank's scratch to this slice's landing area */
+    bool aligned;    /* as in the call, of all vectors that this slice touches */
 };
 
 /*
@@ -26,7 +27,7 @@ DEVICE uint32_t flag_of(uint32_t epoch)
 DEVICE slice slice_of(const peali_cuda_call &c, uint32_t number, uint32_t epoch)
 {
     bool longer = number < c.long_slices;
-    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0};
+    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0, c.aligned != 0};
     s.packs = c.slice_packs + longer;
     s.block_packs = c.block_packs;
     s.long_blocks = c.long_blocks + longer;
@@ -72,7 +73,7 @@ DEVICE range range_of(const slice &s, uint32_t first, uint32_t end)
     range r = {2 * from, 2 * (to - from), 0, 0};
     uint64_t in_part = s.at + (uint64_t)(from - part * s.packs) * PEALI_CUDA_PACK;
     r.at = part * c.part_bytes + in_part;
-    if (c.aligned && to <= (part + 1) * s.packs && in_part < c.part_bytes) {
+    if (s.aligned && to <= (part + 1) * s.packs && in_part < c.part_bytes) {
         uint64_t there = (c.part_bytes - in_part) / 8;
         r.plain = there < r.words ? (uint32_t)there : r.words;
     }

@@ -2,7 +2,7 @@
  * A rank's side: scratch that peers store into and the marks behind it, in one allocation; the state of its lanes, in another that
  * no peer maps; and a page of host memory that kernels report to and are aborted by.
  */
-#include "cuda/team.h"
+#include "cuda/team_private.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -12,43 +12,7 @@
 #include "base/arena.h"
 #include "base/atomics.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/log.h"
-#include "cuda/gpu.h"
-
-enum { MARKS = PEALI_CUDA_RANKS * sizeof(uint64_t) };
-#define WAIT_NS INT64_C(10000000000)
-
-/* In host memory, mapped into the device. */
-typedef struct page {
-    peali_cuda_report report[2]; /* what kernels ended with, and for whom one waits */
-    uint32_t abort __attribute__((aligned(64)));
-    uint64_t given[PEALI_CUDA_RANKS] __attribute__((aligned(64))); /* marks for the others, and from them */
-    uint64_t got[PEALI_CUDA_RANKS];
-} page;
-
-struct peali_team {
-    peali_gpu *gpu;
-    const peali_cuda_driver *cu;
-    int rank, n, me;
-    bool launched, parted;
-    bool stuck; /* a copy never ended: nothing that it touches can be freed */
-    peali_cu_strm stream; /* for set-up alone */
-    size_t taken;         /* of the GPU's scratch */
-    peali_cu_ptr mine, lanes;
-    page *page;
-    peali_cu_ptr page_there;
-    peali_post *post; /* and behind it areas of messages: of what arrives, then (room for one that is too long) of what leaves */
-    peali_cu_ptr post_there;
-    uint64_t least; /* scratch of any rank, */
-    int within;     /* and ranks within reach of each other, anywhere */
-    peali_cu_ptr scratch[PEALI_CUDA_RANKS]; /* as this device sees them */
-    int32_t ranks[PEALI_CUDA_RANKS];        /* in the communicator */
-    bool opened[PEALI_CUDA_RANKS];          /* by a handle */
-    uint64_t expected[PEALI_CUDA_RANKS];    /* the mark of each rank here */
-    bool lines;
-    peali_cuda_layout layout;
-};
 
 /* A random name of this process: process numbers repeat between containers. */
 static uint64_t process;
@@ -58,28 +22,6 @@ static void name_process(void)
 {
     if (getrandom(&process, sizeof(process), 0) != (ssize_t)sizeof(process))
         process = (uint64_t)peali_clock_ns() ^ (uint64_t)getpid() << 40;
-}
-
-/* Waits for what was given to the set-up stream, WAIT_NS or PEAL_TIMEOUT at most. */
-static peal_status settle(peali_team *t, const char *what)
-{
-    const int64_t timeout = peali_config_get()->timeout_ns, most = timeout > 0 && timeout < WAIT_NS ? timeout : WAIT_NS;
-    const int64_t end = peali_clock_ns() + most;
-    for (;;) {
-        peali_cu_result result = t->cu->StreamQuery(t->stream);
-        if (result == 0)
-            return PEAL_OK;
-        if (result != PEALI_CU_NOT_READY)
-            return peali_cuda_failed(t->rank, what, result);
-        if (peali_clock_ns() > end)
-            break;
-        peali_clock_sleep(20000);
-    }
-    t->stuck = true;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank,
-              "%s: device %d has not done it after %g s; look at nvidia-smi and the kernel's log", what, t->gpu->device,
-              (double)most * 1e-9);
-    return PEAL_ERR_TIMEOUT;
 }
 
 static peal_status get_memory(peali_team *t, size_t bytes)
@@ -95,7 +37,7 @@ static peal_status get_memory(peali_team *t, size_t bytes)
     }
     if (result == 0)
         result = t->cu->MemsetD8Async(t->lanes, 0, lanes, t->stream);
-    return result == 0 ? settle(t, "zeroing scratch") : peali_cuda_failed(t->rank, call, result);
+    return result == 0 ? peali_team_settle(t, "zeroing scratch") : peali_cuda_failed(t->rank, call, result);
 }
 
 /* Zeroed host memory AT, which the device has THERE. */
@@ -111,7 +53,7 @@ static peal_status get_host(const peali_team *t, size_t bytes, void **at, peali_
     return result == 0 ? PEAL_OK : peali_cuda_failed(t->rank, "cuMemHostGetDevicePointer", result);
 }
 
-/* Where it cannot be exported, ranks of other processes refuse it, which say why; those of this process need no handle. */
+/* Where it cannot be exported, it is far from ranks of other processes, which say why; those of this process need no handle. */
 static void export(const peali_team *t, peali_team_card *card)
 {
     peali_cu_result result = t->cu->IpcGetMemHandle(&card->handle, t->mine);
@@ -127,13 +69,14 @@ static peal_status furnish(peali_team *t, peali_team_card *card)
     peali_cu_result result = t->cu->DeviceGetUuid(&card->device, t->gpu->device);
     if (result != 0)
         return peali_cuda_failed(t->rank, "cuDeviceGetUuid", result);
+    (void)t->cu->DeviceGetPCIBusId(card->bus, sizeof card->bus, t->gpu->device);
     result = t->cu->StreamCreate(&t->stream, PEALI_CU_STREAM_NON_BLOCKING);
     if (result != 0)
         return peali_cuda_failed(t->rank, "cuStreamCreate", result);
     t->taken = peali_gpu_take(t->gpu, t->rank);
     peal_status status = t->taken ? get_memory(t, t->taken) : PEAL_ERR_MEMORY;
     if (status == PEAL_OK)
-        status = get_host(t, sizeof(page), (void **)&t->page, &t->page_there);
+        status = get_host(t, sizeof(peali_team_page), (void **)&t->page, &t->page_there);
     if (status == PEAL_OK)
         export(t, card);
     return status;
@@ -155,7 +98,7 @@ static peal_status open_device(peali_team *t, peali_team_card *card)
     card->process = process;
     card->context = (uintptr_t)t->gpu->context;
     card->address = t->mine;
-    card->scratch = t->taken - MARKS;
+    card->scratch = t->taken - PEALI_TEAM_MARKS;
     return status;
 }
 
@@ -175,154 +118,6 @@ peal_status peali_team_open(peali_team **team, int rank, peali_team_card *card)
         *team = t;
     else
         peali_team_close(&t);
-    return status;
-}
-
-static bool same(const peali_cu_uuid *a, const peali_cu_uuid *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
-/* The mark of the rank of card FROM in the scratch of the rank of card TO; never 0. */
-static uint64_t mark(const peali_team_card *from, const peali_team_card *to)
-{
-    return ((from->process + from->address) * UINT64_C(0x9e3779b97f4a7c15) ^ (to->process + to->address)) | 1;
-}
-
-static peal_status refuse(const peali_team *t, int x, const char *why)
-{
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank, "device %d does not reach the GPU of rank %d: %s", t->gpu->device,
-              t->ranks[x], why);
-    return PEAL_ERR_UNSUPPORTED;
-}
-
-/* The scratch of a rank of this process. */
-static peal_status reach_here(peali_team *t, const peali_team_card *card, int x)
-{
-    t->scratch[x] = card->address;
-    if (card->context == (uintptr_t)t->gpu->context)
-        return PEAL_OK;
-    peali_cu_result result = t->cu->CtxEnablePeerAccess((peali_cu_ctx)(uintptr_t)card->context, 0);
-    return result == 0 || result == PEALI_CU_PEER_ALREADY ? PEAL_OK : refuse(t, x, peali_cuda_error(result));
-}
-
-static peal_status reach_there(peali_team *t, const peali_team_card *card, int x)
-{
-    if (!card->exported)
-        return refuse(t, x, "that rank's driver gave no handle for its memory");
-    peali_cu_result result = t->cu->IpcOpenMemHandle(&t->scratch[x], card->handle, PEALI_CU_IPC_LAZY_PEER);
-    t->opened[x] = result == 0;
-    return result == 0 ? PEAL_OK : refuse(t, x, peali_cuda_error(result));
-}
-
-static peal_status reach(peali_team *t, const peali_team_card *cards, int x)
-{
-    if (!same(&cards[x].device, &cards[t->me].device) && !peali_config_get()->p2p)
-        return refuse(t, x, "PEAL_P2P=0 forbids it");
-    const bool here = cards[x].process == process;
-    peal_status status = here ? reach_here(t, &cards[x], x) : reach_there(t, &cards[x], x);
-    if (status == PEAL_OK && x != t->me)
-        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, t->rank, "device %d -> rank %d via %s, %s", t->gpu->device, cards[x].rank,
-                  same(&cards[x].device, &cards[t->me].device) ? "the same device" : "p2p", here ? "this process" : "ipc");
-    return status;
-}
-
-/* Atomics go over NVLink, and not over PCI. */
-static bool linked(const peali_cuda_driver *cu, peali_cu_device mine, const peali_cu_uuid *peer)
-{
-    int n = 0, atomics = 0;
-    if (cu->DeviceGetCount(&n) != 0)
-        return false;
-    for (int i = 0; i < n; i++) {
-        peali_cu_device device;
-        peali_cu_uuid uuid;
-        if (cu->DeviceGet(&device, i) != 0 || cu->DeviceGetUuid(&uuid, device) != 0 || !same(&uuid, peer))
-            continue;
-        return device == mine || (cu->DeviceGetP2PAttribute(&atomics, PEALI_CU_P2P_ATOMICS, mine, device) == 0 && atomics);
-    }
-    return false;
-}
-
-void peali_team_limit(peali_team *team, uint64_t scratch, int within)
-{
-    team->least = scratch;
-    team->within = within;
-}
-
-/* The least scratch of all, cut for N ranks. */
-static peal_status lay_out(peali_team *t, const peali_team_card *cards)
-{
-    uint64_t least = t->within ? t->least : UINT64_MAX;
-    for (int x = 0; x < t->n; x++)
-        least = cards[x].scratch < least ? cards[x].scratch : least;
-    t->layout = peali_cuda_lay_out(least, t->within ? t->within : t->n);
-    if (t->layout.bytes)
-        return PEAL_OK;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank,
-              "%d ranks need more than the %zu bytes of scratch that one of them has left; raise PEAL_SCRATCH", t->n,
-              (size_t)least);
-    return PEAL_ERR_UNSUPPORTED;
-}
-
-/* Stores this rank's mark behind the scratch of every rank. */
-static peal_status leave_marks(peali_team *t, const peali_team_card *cards)
-{
-    for (int x = 0; x < t->n; x++) {
-        t->page->given[x] = mark(&cards[t->me], &cards[x]);
-        t->expected[x] = mark(&cards[x], &cards[t->me]);
-        peali_cu_ptr from = t->page_there + offsetof(page, given) + (size_t)x * sizeof(uint64_t);
-        peali_cu_ptr to = t->scratch[x] + cards[x].scratch + (size_t)t->me * sizeof(uint64_t);
-        peali_cu_result result = t->cu->MemcpyAsync(to, from, sizeof(uint64_t), t->stream);
-        if (result != 0)
-            return refuse(t, x, peali_cuda_error(result));
-    }
-    return settle(t, "storing to peers");
-}
-
-peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int n, int me)
-{
-    peali_gpu_visit visit;
-    for (int x = 0; x < n; x++)
-        if (cards[x].status != PEAL_OK)
-            return (peal_status)cards[x].status;
-    team->n = n;
-    team->me = me;
-    for (int x = 0; x < n && n <= PEALI_CUDA_RANKS; x++)
-        team->ranks[x] = cards[x].rank;
-    if (n > PEALI_CUDA_RANKS) {
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, team->rank, "%d GPUs: kernels take %d at most", n, PEALI_CUDA_RANKS);
-        return PEAL_ERR_UNSUPPORTED;
-    }
-    peal_status status = lay_out(team, cards);
-    if (status == PEAL_OK)
-        status = peali_gpu_enter(team->gpu, team->rank, &visit);
-    if (status != PEAL_OK)
-        return status;
-    team->lines = true;
-    for (int x = 0; x < n && status == PEAL_OK; x++) {
-        status = reach(team, cards, x);
-        team->lines &= linked(team->cu, team->gpu->device, &cards[x].device);
-    }
-    if (status == PEAL_OK)
-        status = leave_marks(team, cards);
-    peali_gpu_leave(team->gpu, &visit);
-    return status;
-}
-
-peal_status peali_team_prove(peali_team *team)
-{
-    peali_gpu_visit visit;
-    peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
-    if (status != PEAL_OK)
-        return status;
-    const peali_cu_ptr to = team->page_there + offsetof(page, got), from = team->mine + team->taken - MARKS;
-    peali_cu_result result = team->cu->MemcpyAsync(to, from, MARKS, team->stream);
-    status = result == 0 ? settle(team, "reading what peers stored") : peali_cuda_failed(team->rank, "cuMemcpyAsync", result);
-    peali_gpu_leave(team->gpu, &visit);
-    for (int x = 0; x < team->n && status == PEAL_OK; x++)
-        if (team->page->got[x] != team->expected[x])
-            status = refuse(team, x, "its stores do not arrive here, though the driver allows them; IOMMU and PCI access control "
-                                     "must let GPUs through. PEAL_P2P=0 keeps to host memory");
     return status;
 }
 
@@ -384,8 +179,8 @@ static void address(const peali_team *t, peali_cuda_call *call, const void *in, 
     }
     call->layout = t->layout;
     call->lane = (peali_cuda_lane *)(uintptr_t)t->lanes;
-    call->report = (peali_cuda_report *)(uintptr_t)(t->page_there + offsetof(page, report));
-    call->abort = (const uint32_t *)(uintptr_t)(t->page_there + offsetof(page, abort));
+    call->report = (peali_cuda_report *)(uintptr_t)(t->page_there + offsetof(peali_team_page, report));
+    call->abort = (const uint32_t *)(uintptr_t)(t->page_there + offsetof(peali_team_page, abort));
 }
 
 /* Where the thread's current context is another one, this one is made current for the launch. */
@@ -414,6 +209,58 @@ peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uin
     team->launched = true;
     peali_cu_result result = launch(team, &mine, ctas, stream);
     return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuLaunchKernel", result);
+}
+
+uint64_t peali_team_buffer(const peali_team *team, const void *at)
+{
+    peali_cu_enum attribute = PEALI_CU_POINTER_BUFFER;
+    unsigned long long id = 0;
+    void *value = &id;
+    return team->cu->PointerGetAttributes(1, &attribute, &value, (peali_cu_ptr)(uintptr_t)at) == 0 ? id : 0;
+}
+
+bool peali_team_export(const peali_team *team, const void *at, peali_team_region *region)
+{
+    peali_gpu_visit visit;
+    peali_cu_ptr base = 0;
+    size_t bytes = 0;
+    memset(region, 0, sizeof *region);
+    region->id = peali_team_buffer(team, at);
+    if (region->id == 0 || peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return false;
+    bool known = team->cu->MemGetAddressRange(&base, &bytes, (peali_cu_ptr)(uintptr_t)at) == 0;
+    const bool staged = team->staged[team->me]; /* then nobody reaches it */
+    region->exported = known && !staged && team->cu->IpcGetMemHandle(&region->handle, base) == 0;
+    peali_gpu_leave(team->gpu, &visit);
+    region->base = base;
+    region->bytes = bytes;
+    return known;
+}
+
+/* What ranks of this process have is where it is for all of them: their devices reach each other. */
+uint64_t peali_team_map(const peali_team *team, int x, const peali_team_region *region)
+{
+    peali_gpu_visit visit;
+    peali_cu_ptr at = 0;
+    if (!team->opened[x] || !region->exported)
+        return region->exported ? region->base : 0;
+    if (peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return 0;
+    peali_cu_result result = team->cu->IpcOpenMemHandle(&at, region->handle, PEALI_CU_IPC_LAZY_PEER);
+    peali_gpu_leave(team->gpu, &visit);
+    if (result != 0)
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_COLL, team->rank, "%zu bytes of rank %d's memory cannot be mapped: %s",
+                  (size_t)region->bytes, x, peali_cuda_error(result));
+    return result == 0 ? at : 0;
+}
+
+void peali_team_unmap(const peali_team *team, int x, uint64_t at)
+{
+    peali_gpu_visit visit;
+    if (!team->opened[x] || peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return;
+    (void)team->cu->IpcCloseMemHandle(at);
+    peali_gpu_leave(team->gpu, &visit);
 }
 
 /* Acquire: the rest of the report was written before its kind, by a kernel. */
@@ -449,9 +296,12 @@ void peali_team_part(peali_team *team)
     peali_cu_result result = team->launched ? team->cu->CtxSynchronize() : team->cu->StreamSynchronize(team->stream);
     if (result != 0)
         (void)peali_cuda_failed(team->rank, "waiting for the device", result);
-    for (int x = 0; x < team->n; x++)
+    for (int x = 0; x < team->n; x++) {
         if (team->opened[x])
             (void)team->cu->IpcCloseMemHandle(team->scratch[x]);
+        if (x != team->me)
+            peali_team_unpin(team, x);
+    }
     peali_gpu_leave(team->gpu, &visit);
 }
 
@@ -462,6 +312,7 @@ static void clear(peali_team *t)
         (void)t->cu->StreamSynchronize(t->stream);
         (void)t->cu->StreamDestroy(t->stream);
     }
+    peali_team_unpin(t, t->me);
     if (t->mine)
         (void)t->cu->MemFree(t->mine);
     if (t->lanes)

@@ -4,6 +4,8 @@
  *
  *     open, exchange of the cards, meet, agreement, prove, agreement, launches ..., part, agreement, close
  *
+ * where, after meet or after prove, some device is far from another, all ranks go on to stage, and not to prove any more.
+ *
  * An agreement is the worst status of all ranks, after all have come; where it is not PEAL_OK, all ranks go on to part (its
  * agreement too) and close. All of it may be called while streams of this thread or others are captured, unless a function says
  * otherwise.
@@ -18,12 +20,15 @@
 
 typedef struct peali_team peali_team;
 
+enum { PEALI_TEAM_BUS = 16 };
+
 /* What a rank tells the others, as bytes. */
 typedef struct peali_team_card {
     int32_t status;       /* a peal_status: this rank's outcome so far */
     int32_t exported;     /* handle is one */
     int32_t rank, pad;    /* in the communicator */
     peali_cu_uuid device;
+    char bus[PEALI_TEAM_BUS]; /* where people find it: of PCI */
     uint64_t process;     /* equal on ranks of one process */
     uint64_t context;     /* there: of this rank's device */
     uint64_t address;     /* there: of the scratch */
@@ -45,11 +50,11 @@ PEAL_MUST_CHECK peal_status peali_team_open(peali_team **team, int rank, peali_t
 
 /*
  * Maps the scratch of the N ranks whose cards these are; this one is number ME among them. It leaves a mark in each, which prove
- * looks for.
+ * looks for. Devices may turn out to be far from each other.
  *
- * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED too many ranks, too little scratch, or GPUs that cannot reach each other (logged); a
- *          status of open that another rank's card has (not logged); PEAL_ERR_TIMEOUT a peer's GPU took no store for 10 s, or
- *          PEAL_TIMEOUT where that is less (logged); PEAL_ERR_CUDA.
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED too many ranks, or too little scratch (logged); a status of open that another rank's card
+ *          has (not logged); PEAL_ERR_TIMEOUT a peer's GPU took no store for 10 s, or half of PEAL_TIMEOUT where that is less
+ *          (logged), and from then on this one is not to be relied on; PEAL_ERR_CUDA.
  */
 PEAL_MUST_CHECK peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int n, int me);
 
@@ -64,11 +69,22 @@ PEAL_MUST_CHECK peal_status peali_team_make_post(peali_team *team);
 peali_post *peali_team_post(const peali_team *team);
 
 /*
- * Did the stores of all ranks arrive here? Some machines promise access between GPUs and lose stores.
+ * Did the stores of all ranks arrive here? Some machines promise access between GPUs and lose stores: they are far.
  *
- * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED some did not (logged); PEAL_ERR_CUDA.
+ * Returns: PEAL_OK; PEAL_ERR_CUDA; PEAL_ERR_TIMEOUT as meet.
  */
 PEAL_MUST_CHECK peal_status peali_team_prove(peali_team *team);
+
+/* This rank's device and another's that do not, or may not, reach each other, and why; NULL where none was found. */
+const char *peali_team_far(const peali_team *team);
+
+/*
+ * Rank X's scratch is host memory at SCRATCH: zeroed, of whole pages, as many bytes as the layout has, mapped by all ranks. This
+ * rank's own comes first, and those of the others when all ranks have done that. It is kept until close, of other ranks until part.
+ *
+ * Returns: PEAL_OK; PEAL_ERR_CUDA, PEAL_ERR_MEMORY (logged).
+ */
+PEAL_MUST_CHECK peal_status peali_team_stage(peali_team *team, int x, void *scratch);
 
 /* The layout that all ranks agree on, for peali_cuda_load; and the ordinal of this rank's device. */
 const peali_cuda_layout *peali_team_layout(const peali_team *team);
@@ -102,6 +118,30 @@ void peali_team_heed(peali_team *team);
 
 /* Makes all kernels of this team that wait leave. Threads: any. */
 void peali_team_abort(peali_team *team);
+
+/*
+ * An allocation of this rank's device, all of it, as other ranks map it. Its id is never another's, whatever comes to lie where it
+ * was.
+ */
+typedef struct peali_team_region {
+    uint64_t base, bytes, id;
+    int32_t exported; /* 0: it cannot be mapped */
+    int32_t spare;
+    peali_cu_ipc handle;
+} peali_team_region;
+
+/*
+ * The allocation that AT lies in. False: none that the driver knows. What has no IPC handle, as memory of cuMemCreate, of a pool
+ * or managed, is not exported. Threads: any.
+ */
+bool peali_team_export(const peali_team *team, const void *at, peali_team_region *region);
+
+/* The id of the allocation that AT lies in now, 0 where there is none. Legal in captures. Threads: any. */
+uint64_t peali_team_buffer(const peali_team *team, const void *at);
+
+/* Where REGION of rank X begins as this device sees it, 0 (logged at info) where it cannot be mapped; and lets go of it. */
+uint64_t peali_team_map(const peali_team *team, int x, const peali_team_region *region);
+void peali_team_unmap(const peali_team *team, int x, uint64_t at);
 
 /*
  * Lets go of peers' scratch. Where there was a launch, it first waits until this rank's GPU has done all that this process gave it:

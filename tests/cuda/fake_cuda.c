@@ -37,6 +37,11 @@ bool fake_p2p(const char *word)
     return text && strcmp(text, word) == 0;
 }
 
+bool fake_barred(void)
+{
+    return fake_p2p("none") || fake_p2p("lost") || fake_p2p("hang");
+}
+
 void fake_cuda_fail(const char *symbol, int n, peali_cu_result result)
 {
     pthread_mutex_lock(&fake_lock);
@@ -170,7 +175,7 @@ peali_cu_result cuDeviceGetPCIBusId(char *id, int bytes, peali_cu_device device)
     ENTER(cuDeviceGetPCIBusId);
     if (!exists(device))
         return INVALID_DEVICE;
-    snprintf(id, (size_t)bytes, "0000:%02x:00.0", device + 1);
+    snprintf(id, (size_t)bytes, "0000:%02x:00.0", 0x0a + 0x10 * device); /* as fake_nvml.c has it */
     return 0;
 }
 

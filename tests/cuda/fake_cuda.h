@@ -46,6 +46,9 @@ PEALI_CUDA_FUNCTIONS(FAKE_DECLARE_TOO)
 /* The N-th call of SYMBOL from now on fails with RESULT; 0: none does. As FAKE_CUDA_FAIL. */
 FAKE_API void fake_cuda_fail(const char *symbol, int n, peali_cu_result result);
 
+/* From now on memory may come to lie where the last was freed, if it is as long. At first it does not. */
+FAKE_API void fake_cuda_reuse(bool so);
+
 /*
  * What kernels do; NULL, and at first: the emulation of Peal's, where there is one. False: there is none, and kernels do nothing.
  * PARAMETERS is a peali_cuda_call.

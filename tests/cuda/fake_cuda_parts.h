@@ -11,7 +11,7 @@
 enum {
     INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
     MAP_REFUSED = 205, PEER_UNSUPPORTED = 217, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
-    PEER_ALREADY = 704, NOT_SUPPORTED = 801, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_MERGE = 902,
+    PEER_ALREADY = 704, REGISTERED = 712, NOT_REGISTERED = 713, NOT_SUPPORTED = 801, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_MERGE = 902,
     CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905, CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907,
     WRONG_THREAD = 908,
     DEVICES = 16,
@@ -115,8 +115,9 @@ bool fake_foreign(const struct CUctx_st *context, peali_cu_ptr at);
 /* The value of the environment variable NAME. */
 int fake_number(const char *name, int otherwise);
 
-/* Is FAKE_CUDA_P2P that? */
+/* Is FAKE_CUDA_P2P that? And is it one of those with which kernels cannot reach another device? */
 bool fake_p2p(const char *word);
+bool fake_barred(void);
 
 /* The stream that a handle means, or NULL where there is none. The lock is held, as in the next four. */
 peali_cu_strm fake_find(peali_cu_strm handle);

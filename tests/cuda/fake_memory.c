@@ -25,6 +25,7 @@ typedef struct block {
     int fd;       /* device memory; -1: none */
     int kind;     /* CUmemorytype */
     bool managed;
+    bool registered; /* memory of the program */
     struct CUctx_st *context;
     uint64_t serial;
     int opens;    /* by handle, which is the next two */
@@ -34,6 +35,16 @@ typedef struct block {
 
 static block *blocks;
 static uint64_t serials;
+static struct {
+    void *at;
+    size_t bytes;
+} freed; /* the last, for fake_cuda_reuse */
+static bool reuse;
+
+void fake_cuda_reuse(bool so)
+{
+    reuse = so;
+}
 
 /* The lock is held in all functions that are static. */
 
@@ -82,7 +93,7 @@ static block *add(void *at, size_t bytes, int fd, int kind)
     return b;
 }
 
-/* The address stays taken, as the driver keeps it, so that nothing else comes to lie where freed memory was. */
+/* The address stays taken, as the driver keeps it, so that nothing else comes to lie where freed memory was, but for what asks. */
 static void drop(block *b)
 {
     block **at = &blocks;
@@ -90,8 +101,11 @@ static void drop(block *b)
         at = &(*at)->next;
     *at = b->next;
     (void)mmap(b->at, b->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    if (b->fd >= 0)
+    if (b->fd >= 0) {
+        freed.at = b->at;
+        freed.bytes = b->bytes;
         close(b->fd);
+    }
     free(b);
 }
 
@@ -108,8 +122,12 @@ static peali_cu_result make(peali_cu_ptr *out, size_t bytes, bool managed)
     if (context->used + whole_pages(bytes) > memory)
         return OUT_OF_MEMORY;
     int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
+    bool again = reuse && freed.at && freed.bytes == whole_pages(bytes);
     void *at = fd >= 0 && ftruncate(fd, (off_t)whole_pages(bytes)) == 0
-                   ? mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+                   ? mmap(again ? freed.at : NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | (again ? MAP_FIXED : 0), fd,
+                          0) : MAP_FAILED;
+    if (again)
+        freed.at = NULL;
     if (at == MAP_FAILED)
         return OUT_OF_MEMORY;
     memset(at, 0xa5, bytes); /* new memory holds anything */
@@ -196,11 +214,41 @@ peali_cu_result cuMemFreeHost(void *at)
     ENTER_UNSAFE(cuMemFreeHost);
     pthread_mutex_lock(&fake_lock);
     block *b = find((uintptr_t)at);
-    bool ours = b && b->kind == PEALI_CU_MEMORY_HOST && b->at == at;
+    bool ours = b && b->kind == PEALI_CU_MEMORY_HOST && !b->registered && b->at == at;
     if (ours)
         drop(b);
     pthread_mutex_unlock(&fake_lock);
     return ours ? 0 : INVALID_VALUE;
+}
+
+/* Whole pages that are there already. */
+peali_cu_result cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
+{
+    ENTER_UNSAFE(cuMemHostRegister_v2);
+    if (!fake_current() || bytes == 0 || (uintptr_t)at % 4096 != 0)
+        return fake_current() ? INVALID_VALUE : INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    bool twice = find((uintptr_t)at) || find((uintptr_t)at + bytes - 1);
+    if (!twice)
+        add(at, whole_pages(bytes), -1, PEALI_CU_MEMORY_HOST)->registered = true;
+    pthread_mutex_unlock(&fake_lock);
+    return twice ? REGISTERED : 0;
+}
+
+/* The memory itself stays. */
+peali_cu_result cuMemHostUnregister(void *at)
+{
+    ENTER_UNSAFE(cuMemHostUnregister);
+    pthread_mutex_lock(&fake_lock);
+    block **b = &blocks;
+    while (*b && !((*b)->registered && (*b)->at == at))
+        b = &(*b)->next;
+    block *found = *b;
+    if (found)
+        *b = found->next;
+    pthread_mutex_unlock(&fake_lock);
+    free(found);
+    return found ? 0 : NOT_REGISTERED;
 }
 
 peali_cu_result cuMemHostGetDevicePointer_v2(peali_cu_ptr *out, void *at, unsigned flags)
@@ -221,6 +269,7 @@ static bool attribute_of(const block *b, peali_cu_enum attribute, void *value)
     case PEALI_CU_POINTER_MEMORY: *(unsigned *)value = b ? (unsigned)b->kind : 0; return true;
     case PEALI_CU_POINTER_MANAGED: *(unsigned *)value = b && b->managed; return true; /* a boolean of four bytes */
     case PEALI_CU_POINTER_DEVICE: *(int *)value = b ? where(b) : -2; return true;
+    case PEALI_CU_POINTER_BUFFER: *(unsigned long long *)value = b ? b->serial : 0; return b != NULL;
     default: return false;
     }
 }

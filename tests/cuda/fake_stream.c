@@ -314,7 +314,8 @@ static bool all_reached(const struct CUctx_st *context, const peali_cuda_call *c
     bool all = (!call->in || fake_reaches(context, (uintptr_t)call->in, 1)) &&
                (!call->out || fake_reaches(context, (uintptr_t)call->out, 1));
     for (int x = 0; x < call->nranks; x++)
-        all = all && fake_reaches(context, (uintptr_t)call->scratch[x], call->layout.bytes);
+        all = all && fake_reaches(context, (uintptr_t)call->scratch[x], call->layout.bytes) &&
+              !(fake_barred() && fake_foreign(context, (uintptr_t)call->scratch[x]));
     all = all && (!call->messages || fake_reaches(context, (uintptr_t)call->post, sizeof *call->post));
     return all && fake_reaches(context, (uintptr_t)call->lane, PEALI_CUDA_LANES * sizeof *call->lane) &&
            fake_reaches(context, (uintptr_t)call->report, sizeof *call->report) && fake_reaches(context, (uintptr_t)call->abort, 4);

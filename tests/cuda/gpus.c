@@ -20,6 +20,7 @@ struct gpus {
     peali_cuda_report report[GPUS_MOST];
     uint32_t abort;
     uint64_t deadline_ns, abort_after_ns;
+    int direct; /* calls of a rank so far that were done where buffers lie */
 };
 
 typedef struct member {
@@ -209,11 +210,11 @@ static int compare(const member *m, const gpus_call *c, const buffers *b, int nu
 }
 
 /* The programs of all ranks. */
-static void lower(const gpus *g, const gpus_call *c, peali_program **programs)
+static void lower(const gpus *g, const gpus_call *c, peali_mode mode, peali_program **programs)
 {
     int32_t ranks[GPUS_MOST];
     peal_problem problem = {.kind = c->job.kind, .op = c->job.op, .nranks = g->n, .root = c->job.root, .nnodes = 1};
-    peali_reach reach = {g->n, ranks, PEALI_PUSH};
+    peali_reach reach = {g->n, ranks, mode};
     for (int r = 0; r < g->n; r++)
         ranks[r] = r;
     if (peali_lower_all(c->algo, &problem, &reach, programs) != PEAL_OK)
@@ -229,6 +230,20 @@ static bool load(const member *m, const gpus_call *c, peali_program **programs, 
     if (all && peali_cuda_load(programs[m->rank], &c->job, &m->g->layout, call, ctas) != PEAL_OK)
         abort();
     return all;
+}
+
+/* Buffers of other ranks are where they are: all are threads. Of calls that only some ranks vote for, one votes against it. */
+static void load_direct(const member *m, const gpus_call *c, const buffers *b, peali_cuda_call *call, uint32_t ctas)
+{
+    peali_program *pull[GPUS_MOST];
+    lower(m->g, c, PEALI_PULL, pull);
+    if (peali_cuda_one_round(pull))
+        peali_cuda_load_direct(pull[m->rank], ctas, call);
+    for (int r = 0; r < m->g->n; r++) {
+        if (call->direct.slices && (c->direct == 1 || (int)(c->seed % (uint32_t)m->g->n) != m->rank))
+            call->views[r] = (peali_cuda_view){(uintptr_t)b->in - call->in_skip, (uintptr_t)b->out - call->out_skip};
+        peali_program_free(&pull[r]);
+    }
 }
 
 static uint32_t signature(const gpus_call *c)
@@ -275,9 +290,14 @@ static void make_call(member *m, int number)
     }
     prepare(m->g, c, m->rank, &b);
     complete(m, c, &b, &call);
+    if (c->direct && c->job.proto == PEALI_CUDA_BULK)
+        load_direct(m, c, &b, &call, ctas);
     if (draw(m, 8) == 0)
         nap(draw(m, 300000));
+    const uint32_t epoch = call.lane[0].epoch;
     peali_emulate(peali_cuda_kernel(&call), ctas, c->threads ? c->threads + PEALI_CUDA_BOARD : peali_cuda_threads(&call), &call);
+    if (call.direct.slices && call.lane[0].epoch - epoch == 1) /* else slices followed */
+        __atomic_add_fetch(&m->g->direct, 1, __ATOMIC_RELAXED);
     if (m->g->report[m->rank].kind == PEALI_CUDA_FINE)
         m->wrong += compare(m, c, &b, number);
     free(b.in_room);
@@ -298,7 +318,7 @@ static peali_program *(*lower_each(const gpus *g, const gpus_call *calls, int nc
     peali_program *(*programs)[GPUS_MOST] = calloc((size_t)ncalls, sizeof *programs);
     for (int i = 0; i < ncalls; i++)
         if (calls[i].algo)
-            lower(g, &calls[i], programs[i]);
+            lower(g, &calls[i], PEALI_PUSH, programs[i]);
     return programs;
 }
 
@@ -391,6 +411,11 @@ void gpus_wind(gpus *g, uint32_t epoch)
         for (uint32_t i = 0; i < g->layout.lanes; i++)
             g->lane[r][i].epoch = g->lane[r][i].calls = epoch;
     }
+}
+
+int gpus_direct(const gpus *g)
+{
+    return g->direct / g->n;
 }
 
 void gpus_deadline(gpus *g, uint64_t ns)

@@ -7,7 +7,7 @@
 
 #include "cuda/load.h"
 
-enum { GPUS_MOST = 8 };
+enum { GPUS_MOST = 9 };
 
 /* One call of all ranks. */
 typedef struct gpus_call {
@@ -18,6 +18,7 @@ typedef struct gpus_call {
     int in_place;
     int pairs;          /* inputs are bytes, of rank 0 each 256 times and of the others all 256 in a row: all pairs */
     unsigned threads;   /* of a block; 0: as the launcher chooses */
+    int direct;         /* bulk: all ranks' buffers are mapped (1), or those of one are not (2) */
 } gpus_call;
 
 typedef struct gpus gpus;
@@ -38,6 +39,9 @@ void gpus_deadline(gpus *g, uint64_t ns);
  * launch cannot take are left out by all, and counted in *LEFT_OUT (may be NULL).
  */
 int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other, int stranger, int *left_out);
+
+/* Calls so far that were done where buffers lie. */
+int gpus_direct(const gpus *g);
 
 /* Stops all ranks after so long in gpus_run; 0: never. */
 void gpus_abort_after(gpus *g, uint64_t ns);

@@ -20,6 +20,8 @@ static void *rank_thread(void *arg)
     if (cu && !team_world_device(cu, rank))
         puts("no context");
     peal_status status = team_world_meet(&world, rank, &team);
+    if (rank == 0 && status == PEAL_OK && peali_team_far(team))
+        puts(peali_team_far(team));
     team_world_close(&world, rank, &team);
     if (rank == 0)
         puts(peal_status_text(status));

@@ -3,6 +3,8 @@
 #define TEAM_WORLD_H
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cuda/team.h"
 
@@ -12,6 +14,8 @@ typedef struct team_world {
     int n;
     int status[PEALI_CUDA_RANKS];
     peali_team_card cards[PEALI_CUDA_RANKS];
+    bool far;
+    void *staged[PEALI_CUDA_RANKS]; /* of ranks that are threads */
 } team_world;
 
 static inline void team_world_begin(team_world *w, int n)
@@ -22,6 +26,8 @@ static inline void team_world_begin(team_world *w, int n)
     pthread_barrier_init(&w->barrier, &shared, (unsigned)n);
     pthread_barrierattr_destroy(&shared);
     w->n = n;
+    w->far = false;
+    memset(w->staged, 0, sizeof w->staged);
 }
 
 /* The worst status of all ranks, after all have come. */
@@ -44,6 +50,28 @@ static inline peali_cu_ctx team_world_device(const peali_cuda_driver *cu, int de
     return context;
 }
 
+/* The scratch of ranks that do not reach each other. */
+static inline peal_status team_world_stage(team_world *w, int rank, peali_team *team)
+{
+    const size_t bytes = (peali_team_layout(team)->bytes + 4095) / 4096 * 4096;
+    w->staged[rank] = aligned_alloc(4096, bytes);
+    memset(w->staged[rank], 0, bytes);
+    peal_status status = team_world_agree(w, rank, peali_team_stage(team, rank, w->staged[rank]));
+    for (int x = 0; x < w->n && status == PEAL_OK; x++)
+        if (x != rank)
+            status = peali_team_stage(team, x, w->staged[x]);
+    return team_world_agree(w, rank, status);
+}
+
+/* Has any rank found a device far? */
+static inline bool team_world_far(team_world *w, int rank, const peali_team *team)
+{
+    if (peali_team_far(team))
+        __atomic_store_n(&w->far, true, __ATOMIC_RELAXED);
+    (void)team_world_agree(w, rank, PEAL_OK);
+    return __atomic_load_n(&w->far, __ATOMIC_RELAXED);
+}
+
 /* As team.h says it; *TEAM may be there on failure too. */
 static inline peal_status team_world_meet(team_world *w, int rank, peali_team **team)
 {
@@ -53,7 +81,9 @@ static inline peal_status team_world_meet(team_world *w, int rank, peali_team **
         status = peali_team_meet(*team, w->cards, w->n, rank);
     status = team_world_agree(w, rank, status);
     if (status == PEAL_OK)
-        status = team_world_agree(w, rank, peali_team_prove(*team));
+        status = team_world_agree(w, rank, team_world_far(w, rank, *team) ? PEAL_OK : peali_team_prove(*team));
+    if (status == PEAL_OK && team_world_far(w, rank, *team))
+        status = team_world_stage(w, rank, *team);
     return status;
 }
 
@@ -63,6 +93,8 @@ static inline void team_world_close(team_world *w, int rank, peali_team **team)
         peali_team_part(*team);
     pthread_barrier_wait(&w->barrier);
     peali_team_close(team);
+    free(w->staged[rank]);
+    w->staged[rank] = NULL;
     pthread_barrier_wait(&w->barrier);
 }
 

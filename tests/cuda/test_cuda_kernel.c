@@ -63,6 +63,43 @@ static void all_algorithms(void **ctx)
     }
 }
 
+/* Most buffers begin at a multiple of 16 bytes: others are not touched by peers. */
+static uint32_t some_shift(void)
+{
+    return 16 * draw(3) + (draw(4) == 0 ? draw(20) : 0);
+}
+
+/* Where buffers lie: each algorithm that can, in place and not, at odd addresses, with one rank now and then against it. */
+static void in_place_of_peers(void **ctx)
+{
+    static const size_t counts[] = {1, 4, 7, 36, 1000, 5003, 30012};
+    static const int ranks[] = {2, 3, 4, 8, 9};
+    for (int i = 0; i < (MOST_RANKS > 4 ? 5 : 3); i++) {
+        const int n = ranks[i];
+        gpus *g = gpus_create(n, 1 << 20);
+        gpus_call calls[1024];
+        int ncalls = 0;
+        for (int a = 0; peali_algos[a]; a++)
+            for (unsigned k = 0; k < 28 && fits(peali_algos[a], n, 0); k++) {
+                gpus_call c = call_of(peali_algos[a], n, PEALI_CUDA_BULK, counts[k % 7]);
+                c.in_place = k & 1;
+                c.in_shift = k & 2 ? some_shift() : 0;
+                c.out_shift = k & 4 ? some_shift() : c.in_shift;
+                c.direct = k % 5 == 4 ? 2 : 1;
+                c.job.type = (peal_type[]){PEAL_FLOAT, PEAL_FLOAT, PEAL_INT32}[k / 7 % 3];
+                c.job.op = k % 3 == 2 ? PEAL_PREMUL_SUM : PEAL_SUM;
+                if (draw(ONE_OF) == 0)
+                    calls[ncalls++] = c;
+            }
+        assert_int_equal(gpus_run(g, calls, ncalls, NULL, 0, NULL), 0);
+        for (int r = 0; r < n; r++)
+            assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_FINE);
+        printf("%d ranks: %d calls, %d direct\n", n, ncalls, gpus_direct(g));
+        assert_true(ONE_OF > 1 || gpus_direct(g) >= 3 * 22); /* two_shot, and two times direct, at the least */
+        gpus_destroy(&g);
+    }
+}
+
 static gpus_call random_call(int n)
 {
     int nalgos = 0;
@@ -83,6 +120,7 @@ static gpus_call random_call(int n)
         c.out_shift = draw(17) * bytes;
     }
     c.in_place = draw(2) == 0;
+    c.direct = (int)draw(3);
     return c;
 }
 
@@ -242,9 +280,9 @@ static void abort_ends_all(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_algorithms),    cmocka_unit_test(all_types),    cmocka_unit_test(in_a_row),
-        cmocka_unit_test(lines_are_cleaned), cmocka_unit_test(calls_differ), cmocka_unit_test(rank_is_missing),
-        cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
+        cmocka_unit_test(all_algorithms),    cmocka_unit_test(in_place_of_peers), cmocka_unit_test(all_types),
+        cmocka_unit_test(in_a_row),          cmocka_unit_test(lines_are_cleaned), cmocka_unit_test(calls_differ),
+        cmocka_unit_test(rank_is_missing),   cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

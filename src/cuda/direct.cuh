@@ -1,0 +1,236 @@
+/*
+ * Calls that touch peers' vectors where they lie. Each CTA first tells the same CTA of every rank where that rank's device has this
+ * rank's IN and OUT. That is a vote, and news: from now on they may be touched. A rank that cannot be touched by all votes 0. As
+ * every rank gets the vote of each, all come to the same answer. At the end each waits for all to have ended, and so nobody touches
+ * its vectors any more. Vectors that are touched begin at a multiple of 16 bytes, and so do all parts.
+ *
+ * Loops over data are compiled for copies, once, and for the sums of up to 8 ranks; what is rare goes pack by pack (slow).
+ */
+#ifndef PEALI_CUDA_DIRECT_CUH
+#define PEALI_CUDA_DIRECT_CUH
+
+#include "cuda/slice.cuh"
+
+/* Slice NUMBER of the call as it is done direct. */
+DEVICE slice direct_slice(const peali_cuda_call &c, uint32_t number, uint32_t epoch)
+{
+    const peali_cuda_direct &d = c.direct;
+    bool longer = number < d.long_slices;
+    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0, true};
+    s.packs = number < d.slices ? d.slice_packs + longer : 0;
+    s.block_packs = d.block_packs;
+    s.long_blocks = d.long_blocks + longer;
+    if (s.long_blocks == c.blocks) {
+        s.block_packs++;
+        s.long_blocks = 0;
+    }
+    s.at = ((uint64_t)number * d.slice_packs + (longer ? number : d.long_slices)) * PEALI_CUDA_PACK;
+    return s;
+}
+
+/* Line LINE of the vote of rank RANK at rank HOME: where IN lies (PEALI_CUDA_IN), where OUT does, and the scalar of its rank. */
+enum { VOTE_SCALAR = PEALI_CUDA_OUT + 1 };
+DEVICE unsigned char *vote_at(const slice &s, uint32_t home, uint32_t rank, uint32_t line)
+{
+    const uint32_t area = 2 * s.lane + (s.epoch & 1);
+    return s.c.scratch[home] + s.c.layout.votes + PEALI_CUDA_VOTE * (uint64_t)(area * s.c.nranks + rank) + line * PEALI_CUDA_PACK;
+}
+
+/* A line as in LL: the number in it is there with its flags. */
+DEVICE void tell(const slice &s, unsigned char *line, uint64_t number)
+{
+    quad q = {(uint32_t)number, s.flag, (uint32_t)(number >> 32), s.flag};
+    store_line(line, q);
+}
+
+DEVICE bool told(const slice &s, const unsigned char *line, uint64_t *number)
+{
+    quad q = load_line(line);
+    *number = q.x | (uint64_t)q.z << 32;
+    return q.y == s.flag && q.w == s.flag;
+}
+
+/* Line LINE of RANK's vote, which is there. */
+DEVICE uint64_t vote_of(const slice &s, uint32_t rank, uint32_t line)
+{
+    uint64_t number;
+    (void)told(s, vote_at(s, s.c.me, rank, line), &number);
+    return number;
+}
+
+/*
+ * Votes; *AGREED: all ranks' vectors lie where this device sees them. False where a thread has given up. What was stored into a
+ * vector before its rank voted, every thread sees after this (fence_all, tell; told, fence_all, meet).
+ */
+DEVICE bool agree(const slice &s, bool ok, bool *agreed)
+{
+    const peali_cuda_call &c = s.c;
+    bool none = false;
+    wait w(c, s.epoch, PEALI_CUDA_OPS + 3);
+    if (ok && s.thread < c.nranks) {
+        const uint64_t mine[] = {c.views[s.thread].in, c.views[s.thread].out, c.scalar};
+        uint64_t its[3] = {0};
+        fence_all();
+        for (uint32_t i = 0; i < 3; i++)
+            tell(s, vote_at(s, s.thread, c.me, i), mine[i]);
+        for (uint32_t i = 0; i < 3; i++)
+            while (ok && !told(s, vote_at(s, c.me, s.thread, i), &its[i]))
+                ok = w.on();
+        fence_all();
+        none = !its[PEALI_CUDA_IN] || !its[PEALI_CUDA_OUT] || (its[PEALI_CUDA_IN] | its[PEALI_CUDA_OUT]) % PEALI_CUDA_PACK != 0;
+    }
+    ok = !meet(s.threads, !ok);
+    *agreed = !meet(s.threads, none);
+    return ok;
+}
+
+/* The vector that LOC names, as this device sees it. */
+DEVICE unsigned char *vector_at(const slice &s, const peali_cuda_loc &loc)
+{
+    return (unsigned char *)vote_of(s, loc.where - PEALI_CUDA_SLOT, loc.slot);
+}
+
+/* The range of an operation, and the vectors of the first K of its sources, and of its destinations. */
+template <int K> struct vectors {
+    range r;
+    uint32_t fast; /* words that loops take by packs */
+    const unsigned char *from[K];
+    unsigned char *to[K];
+
+    DEVICE_MEMBER vectors(const slice &s, const peali_cuda_op &op) : r(range_of(s, op.first, op.end)), fast(r.plain / 2 * 2)
+    {
+        const peali_cuda_loc *locs = &s.c.locs[op.locs];
+        UNROLL
+        for (int k = 0; k < K; k++) {
+            from[k] = k < op.nsrc ? vector_at(s, locs[k]) + r.at : NULL;
+            to[k] = k < op.ndst ? vector_at(s, locs[op.nsrc + k]) + r.at : NULL;
+        }
+    }
+};
+
+/* From word U of the range on, any operation, one pack of a thread after the other. */
+template <class A> DEVICE void reduce_slow(const slice &s, const peali_cuda_op &op, const range &r, uint32_t u)
+{
+    const A arithmetic(s.c);
+    const peali_cuda_loc *locs = &s.c.locs[op.locs];
+    for (u += 2 * s.thread; u < r.words; u += 2 * s.threads) {
+        uint64_t v[2] = {0};
+        typename A::state x[2] = {};
+        for (uint32_t k = 0; k < op.nsrc; k++) {
+            load_memory<2>(s, r, vector_at(s, locs[k]), u, v);
+            for (int i = 0; i < 2; i++) {
+                if (s.c.scaled)
+                    v[i] = scale_any(s.c.type, v[i], vote_of(s, locs[k].where - PEALI_CUDA_SLOT, VOTE_SCALAR));
+                if (k == 0)
+                    x[i] = arithmetic.first(v[i]);
+                else
+                    arithmetic.add(x[i], v[i]);
+            }
+        }
+        for (int i = 0; i < 2 && op.nsrc > 1; i++)
+            v[i] = arithmetic.result(x[i]);
+        for (uint32_t k = op.nsrc; k < (uint32_t)op.nsrc + op.ndst; k++)
+            store_memory<2>(s, r, vector_at(s, locs[k]), u, v);
+    }
+}
+
+/* What one source has. As kernel.cu's copy: a thread loads several packs before it stores any. Called: it is alike in all kernels. */
+template <int K> DEVICE_SLOW uint32_t copy_fast(const slice &s, const peali_cuda_op &op)
+{
+    enum { UNITS = 4 };
+    const vectors<K> at(s, op);
+    const uint32_t step = 2 * s.threads;
+    if (K == 1 && at.from[0] == at.to[0])
+        return at.r.words;
+    for (uint32_t u = 2 * s.thread; u < at.fast; u += UNITS * step) {
+        uint64_t v[UNITS][2] = {{0}};
+        UNROLL
+        for (int i = 0; i < UNITS; i++)
+            if (u + i * step < at.fast)
+                load_plain<2>(at.from[0] + 8 * (uint64_t)(u + i * step), v[i]);
+        UNROLL
+        for (int i = 0; i < UNITS; i++)
+            UNROLL
+            for (int k = 0; k < K; k++)
+                if (k < op.ndst && u + i * step < at.fast)
+                    store_plain<2>(at.to[k] + 8 * (uint64_t)(u + i * step), v[i]);
+    }
+    return at.fast;
+}
+
+/* Of 2 to K sources: so many words from the start of the range on are done. */
+template <class A, int K, int UNITS> DEVICE uint32_t reduce_fast(const slice &s, const peali_cuda_op &op)
+{
+    const A arithmetic(s.c);
+    const vectors<K> at(s, op);
+    const uint32_t step = 2 * s.threads;
+    for (uint32_t u = 2 * s.thread; u < at.fast; u += UNITS * step) {
+        uint64_t v[UNITS][K][2] = {{{0}}};
+        UNROLL
+        for (int i = 0; i < UNITS; i++)
+            UNROLL
+            for (int k = 0; k < K; k++)
+                if (k < op.nsrc && u + i * step < at.fast)
+                    load_plain<2>(at.from[k] + 8 * (uint64_t)(u + i * step), v[i][k]);
+        UNROLL
+        for (int i = 0; i < UNITS; i++) {
+            uint64_t sum[2];
+            UNROLL
+            for (int j = 0; j < 2; j++) {
+                typename A::state x = arithmetic.first(v[i][0][j]);
+                UNROLL
+                for (int k = 1; k < K; k++)
+                    if (k < op.nsrc)
+                        arithmetic.add(x, v[i][k][j]);
+                sum[j] = arithmetic.result(x);
+            }
+            UNROLL
+            for (int k = 0; k < K; k++)
+                if (k < op.ndst && u + i * step < at.fast)
+                    store_plain<2>(at.to[k] + 8 * (uint64_t)(u + i * step), sum);
+        }
+    }
+    return at.fast;
+}
+
+DEVICE uint32_t *ended_at(const slice &s, uint32_t home, uint32_t rank)
+{
+    return (uint32_t *)(s.c.scratch[home] + s.c.layout.flags) + (2 * s.lane + (s.epoch & 1)) * PEALI_CUDA_SLOTS + rank;
+}
+
+/* Until no rank touches this one's vectors, and all of its OUT is there (meet, store_release; load_acquire, meet). */
+DEVICE bool await_all(const slice &s)
+{
+    bool ok = true;
+    wait w(s.c, s.epoch, PEALI_CUDA_OPS + 4);
+    meet(s.threads, false);
+    if (s.thread < s.c.nranks) {
+        store_release(ended_at(s, s.thread, s.c.me), s.flag);
+        while (ok && load_acquire(ended_at(s, s.c.me, s.thread)) != s.flag)
+            ok = w.on();
+    }
+    return !meet(s.threads, !ok);
+}
+
+/*
+ * Destinations come in the order in which the algorithm sends: from rank r to r + 1 first, so that at any moment each is stored to
+ * by one. No operation touches what another one of this rank stores (cuda/direct.c), so they need not wait for each other.
+ */
+template <class A> DEVICE bool do_direct(const slice &s)
+{
+    for (uint32_t i = s.c.direct.first; i < s.c.direct.end; i++) {
+        const peali_cuda_op &op = s.c.ops[i];
+        uint32_t done = 0;
+        const bool rare = s.c.scaled || op.nsrc > 8 || op.ndst > 8;
+        if (!rare && op.nsrc == 1)
+            done = op.ndst == 1 ? copy_fast<1>(s, op) : copy_fast<8>(s, op);
+        else if (!rare && A::OFTEN && op.nsrc <= 4 && op.ndst <= 4)
+            done = reduce_fast<A, 4, 2>(s, op);
+        else if (!rare && A::OFTEN)
+            done = reduce_fast<A, 8, 1>(s, op);
+        reduce_slow<A>(s, op, range_of(s, op.first, op.end), done);
+    }
+    return await_all(s);
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* A team from inside: what opening, meeting and launching share. */
+#ifndef PEALI_TEAM_PRIVATE_H
+#define PEALI_TEAM_PRIVATE_H
+
+#include "cuda/gpu.h"
+#include "cuda/team.h"
+
+enum { PEALI_TEAM_MARKS = PEALI_CUDA_RANKS * sizeof(uint64_t) };
+
+/* In host memory, mapped into the device. */
+typedef struct peali_team_page {
+    peali_cuda_report report[2]; /* what kernels ended with, and for whom one waits */
+    uint32_t abort __attribute__((aligned(64)));
+    uint64_t given[PEALI_CUDA_RANKS] __attribute__((aligned(64))); /* marks for the others, and from them */
+    uint64_t got[PEALI_CUDA_RANKS];
+} peali_team_page;
+
+struct peali_team {
+    peali_gpu *gpu;
+    const peali_cuda_driver *cu;
+    int rank, n, me;
+    bool launched, parted;
+    bool stuck; /* a copy never ended: nothing that it touches can be freed */
+    peali_cu_strm stream; /* for set-up alone */
+    size_t taken;         /* of the GPU's scratch */
+    peali_cu_ptr mine, lanes;
+    peali_team_page *page;
+    peali_cu_ptr page_there;
+    peali_post *post; /* and behind it areas of messages: of what arrives, then (room for one that is too long) of what leaves */
+    peali_cu_ptr post_there;
+    uint64_t least; /* scratch of any rank, */
+    int within;     /* and ranks within reach of each other, anywhere */
+    peali_cu_ptr scratch[PEALI_CUDA_RANKS]; /* as this device sees them */
+    int32_t ranks[PEALI_CUDA_RANKS];        /* in the communicator */
+    bool opened[PEALI_CUDA_RANKS];          /* by a handle */
+    bool here[PEALI_CUDA_RANKS];            /* of this process */
+    char bus[PEALI_CUDA_RANKS][PEALI_TEAM_BUS];
+    char far[256];                          /* why not all devices reach each other; empty: they do */
+    void *staged[PEALI_CUDA_RANKS];         /* scratch in host memory that this rank has pinned */
+    uint64_t expected[PEALI_CUDA_RANKS];    /* the mark of each rank here */
+    bool lines;
+    peali_cuda_layout layout;
+};
+
+/*
+ * Waits for what was given to the set-up stream, 10 s at most, or half of PEAL_TIMEOUT: the others still wait then. PEAL_OK;
+ * PEAL_ERR_TIMEOUT (logged): it is stuck; PEAL_ERR_CUDA (logged).
+ */
+PEAL_MUST_CHECK peal_status peali_team_settle(peali_team *t, const char *what);
+
+/* In a visit: what this rank has pinned of the scratch of rank X is let go. */
+void peali_team_unpin(peali_team *t, int x);
+
+#endif
