@@ -399,25 +399,25 @@ struct bulk {
     template <class A, int K, int UNITS, bool ALL, int N>
     static DEVICE_MEMBER void stream(const task &t, const sources<N> &from, const A &arithmetic, place &p)
     {
-        const uint32_t step = WORDS * FULL, nsrc = t.op.nsrc;
+        const uint32_t step = WORDS * FULL, nsrc = t.op.nsrc, end = t.r.plain / WORDS * WORDS;
         const unsigned char *at[K];
         UNROLL
         for (int k = 0; k < K; k++)
             at[k] = is_slot(from, k) ? from.area + from.slot[k] : from.scratch ? from.at : from.at + t.r.at;
-        for (; p.u < t.r.plain; p.u += UNITS * step) {
+        while (p.u < end) {
             quad q[UNITS][K] = {};
             UNROLL
-            for (int i = 0; i < UNITS; i++)
+            for (uint32_t i = 0; i < UNITS; i++)
                 UNROLL
-                for (int k = 0; k < K; k++)
-                    if (p.u + i * step < t.r.plain && (ALL || k < nsrc))
+                for (uint32_t k = 0; k < K; k++)
+                    if (p.u + i * step < end && (ALL || k < nsrc))
                         q[i][k] = load_pack(at[k] + 8 * (uint64_t)p.u + 8 * i * step);
             UNROLL
-            for (int i = 0; i < UNITS; i++) {
+            for (uint32_t i = 0; i < UNITS; i++) {
                 typename A::state x = arithmetic.first(q[i][0].x | (uint64_t)q[i][0].y << 32);
                 typename A::state y = arithmetic.first(q[i][0].z | (uint64_t)q[i][0].w << 32);
                 UNROLL
-                for (int k = 1; k < K; k++)
+                for (uint32_t k = 1; k < K; k++)
                     if (ALL || k < nsrc) {
                         arithmetic.add(x, q[i][k].x | (uint64_t)q[i][k].y << 32);
                         arithmetic.add(y, q[i][k].z | (uint64_t)q[i][k].w << 32);
@@ -427,10 +427,12 @@ struct bulk {
             for (uint32_t k = nsrc; k < nsrc + t.op.ndst; k++) {
                 unsigned char *const there = to(t, t.s.c.locs[t.op.locs + k]) + 8 * (uint64_t)p.u;
                 UNROLL
-                for (int i = 0; i < UNITS; i++)
-                    if (p.u + i * step < t.r.plain)
+                for (uint32_t i = 0; i < UNITS; i++)
+                    if (p.u + i * step < end)
                         store_pack(there + 8 * i * step, q[i][0]);
             }
+            const uint32_t left = (end - p.u + step - 1) / step; /* of this thread's units */
+            p.u += (left < UNITS ? left : UNITS) * step;
         }
     }
 

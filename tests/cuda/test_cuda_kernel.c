@@ -198,6 +198,7 @@ static void lines_are_cleaned(void **ctx)
             fill[i] = call_of(ring, 2, (peali_cuda_proto)proto, 8192);
             tick[i] = call_of(ring, 2, PEALI_CUDA_BULK, 2);
             fill[i].job.ctas = tick[i].job.ctas = 1;
+            fill[i].job.most_ctas = tick[i].job.most_ctas = 0;
         }
         gpus_wind(g, 100 * 1024 + 500);
         assert_int_equal(gpus_run(g, fill, 4, NULL, 0, NULL), 0);
