@@ -207,6 +207,40 @@ static void public_calls(void **state)
     assert_all_free();
 }
 
+/* Faults of this thread in touching the first byte of each page; a sanitizer's own would count too. */
+__attribute__((no_sanitize("address", "thread"))) static long faults_of(volatile unsigned char *at, size_t bytes)
+{
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    for (size_t i = 0; i < bytes; i += PAGE)
+        at[i] = 1;
+    getrusage(RUSAGE_THREAD, &after);
+    return after.ru_minflt - before.ru_minflt;
+}
+
+/* Who touches memory of peal_mem_alloc for the first time, its owner or a peer, has one fault for 2 MiB. */
+static void faults(void **state)
+{
+    (void)state;
+    enum { UNITS = 6, ODD = 3 * PAGE };
+    unsigned char *probe = user(2 * MIB), *at = peal_mem_alloc(UNITS * 2 * MIB + ODD);
+    probe[0] = 1;
+    bool able = madvise(probe, 2 * MIB, 25 /* MADV_COLLAPSE */) == 0;
+    int reason = errno;
+    peali_pool_free(probe);
+    assert_true(at && all_are(at, UNITS * 2 * MIB + ODD, 0));
+    if (!able) {
+        print_message("skipped: no huge pages of shared memory: %s\n", strerror(reason));
+        peal_mem_free(at);
+        skip();
+    }
+    long own = faults_of(at, UNITS * 2 * MIB), peers = faults_of(as_peer(at), UNITS * 2 * MIB);
+    print_message("faults in %d MiB: its owner %ld, a peer %ld\n", UNITS * 2, own, peers);
+    assert_true(own <= UNITS && peers <= UNITS);
+    peal_mem_free(at);
+    assert_all_free();
+}
+
 int main(void)
 {
     POOL_SKIP_UNLESS_SUPPORTED();
@@ -220,6 +254,7 @@ int main(void)
         cmocka_unit_test(parts),
         cmocka_unit_test(threads),
         cmocka_unit_test(public_calls),
+        cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

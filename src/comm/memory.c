@@ -32,7 +32,10 @@ static void plain_free(unsigned char *at)
 void *peal_mem_alloc(size_t bytes)
 {
     void *at = peali_pool_alloc(bytes, PEALI_POOL_USER);
-    return at ? at : plain(bytes);
+    if (!at)
+        return plain(bytes);
+    peali_pool_populate(at, bytes); /* every rank of the host would have its own faults */
+    return at;
 }
 
 void peal_mem_free(void *at)

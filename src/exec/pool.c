@@ -43,6 +43,8 @@
 #define BYTES_MOST ((size_t)128 << 30)
 #define BYTES_LEAST ((size_t)1 << 30)
 
+enum { COLLAPSE = 25 }; /* MADV_COLLAPSE, of Linux 6.1 and newer: headers may be older */
+
 /* By so much at least the part grows that was ever used. */
 #define BYTES_AT_ONCE ((size_t)64 << 20)
 
@@ -350,6 +352,19 @@ void *peali_pool_alloc(size_t bytes, peali_pool_use use)
     if (use == PEALI_POOL_USER && bytes >= PEALI_HUGE)
         (void)madvise(address(first), bytes, MADV_HUGEPAGE); /* a hint: refused where there are none */
     return address(first);
+}
+
+/*
+ * Advice alone gets shared memory no huge pages: by default, Linux does not heed it. To collapse pages is an order, which wants one
+ * page to begin with.
+ */
+void peali_pool_populate(void *at, size_t bytes)
+{
+    size_t whole = bytes / PEALI_HUGE * PEALI_HUGE;
+    for (size_t unit = 0; unit < whole; unit += PEALI_HUGE)
+        ((volatile unsigned char *)at)[unit] = 0;
+    if (whole > 0)
+        (void)madvise(at, whole, COLLAPSE);
 }
 
 /* Frees a private block of the parent: its own copies at once, and the pages that children see when they have gone. */
