@@ -86,18 +86,43 @@ static peal_status make_fitting(peali_plans *plans, const peali_task *task, cons
 enum {
     STREAM_LEAST = 8 << 20, /* bytes that any last-level caches hold: to ask for their size takes tens of milliseconds */
     STREAM_RANKS = 4,
+    STREAM_COLD = 16 << 10,
 };
 
 /*
- * Have the caches of the host no room for the buffers of such a call? Ranks need not agree: what is written is the same either way.
- * An average is read once more. On 2 cores of EPYC 9004 with 32 MiB of L3, calls in turn, streaming was faster, in buffers that
- * peers see and in all of 2 to 64 MiB: allreduce of 4 ranks by 1.05 to 1.3, of 8 by 1.4, allgather and reduce-scatter of 4 by 1.2;
- * 2 and 3 ranks lost 0.8 to 1. A user who reads the result at once loses up to 0.65 in half of L3, and from all of it nothing.
+ * Have the caches of the host no room for the buffers of such a call? On 2 cores of EPYC 9004 with 32 MiB of L3, calls in turn,
+ * streaming was faster, in buffers that peers see and in all of 2 to 64 MiB: allreduce of 4 ranks by 1.05 to 1.3, of 8 by 1.4,
+ * allgather and reduce-scatter of 4 by 1.2; 2 and 3 ranks lost 0.8 to 1. A user who reads the result at once loses up to 0.65 in
+ * half of L3, and from all of it nothing.
  */
 static bool outgrows_caches(const peali_plan *plan, const peali_task *task)
 {
     size_t ranks = (size_t)task->reach->nranks, bytes = (plan->given.bytes + plan->wanted.bytes) * ranks;
-    return !plan->divide && ranks >= STREAM_RANKS && bytes > STREAM_LEAST && bytes > peali_machine_cache();
+    return bytes > STREAM_LEAST && bytes > peali_machine_cache();
+}
+
+/*
+ * Ranks need not agree: what is written is the same either way. An average is read once more. Others stream into buffers that
+ * were not written lately, too: allreduce by two_shot on 32 cores of Xeon, us in the same buffers over and over and in ever other
+ * ones, without and with streaming:
+ *
+ *     ranks   16 KiB                 256 KiB              1 MiB
+ *         4   4.3  5.3    4.6 4.0    28  49     40  29    107 203    144 109
+ *        16   10.5 12.6   9.4 8.0    70  108    82  69    287 495    245 290
+ *        32   13.1 18.2   11.8 12.5  104 195    116 135   325 674    360 467
+ *
+ * Ordinary memory, into which each rank copies for itself, gained nothing by it (2 ranks on EPYC).
+ */
+static peali_stream stream_of(const peali_plan *plan, const peali_task *task)
+{
+    if (task->stream)
+        return PEALI_STREAM_ALL;
+    if (plan->divide || task->reach->nranks < STREAM_RANKS)
+        return PEALI_STREAM_NONE;
+    if (outgrows_caches(plan, task))
+        return PEALI_STREAM_ALL;
+    bool cold = plan->job.kind == PEAL_ALLREDUCE && plan->wanted.bytes >= STREAM_COLD;
+    return cold ? PEALI_STREAM_COLD : PEALI_STREAM_NONE;
 }
 
 static peal_status make(peali_plans *plans, const peali_task *task, const peali_job *job, peali_plan **out)
@@ -105,7 +130,7 @@ static peal_status make(peali_plans *plans, const peali_task *task, const peali_
     peal_status status = make_fitting(plans, task, job, out);
     if (status != PEAL_OK)
         return status;
-    (*out)->stream = task->stream || outgrows_caches(*out, task);
+    (*out)->stream = stream_of(*out, task);
     status = peali_runner_fit(task->runner, *out);
     if (status != PEAL_OK)
         peali_plan_free(out);

@@ -61,12 +61,16 @@ static int32_t first_slot(const peali_instr *i, const peali_loc *locs)
     return k;
 }
 
-/* Past the caches: not where the exit of a rank reads its staging. */
+/* Past the caches, where one destination asks for it: not where the exit of a rank reads its staging. */
 static bool streams(const peali_runner *r, const peali_instr *i, const peali_loc *locs)
 {
-    bool past = r->plan->stream && !i->reread;
-    for (int32_t k = i->nsrc; past && k < i->nsrc + i->ndst; k++)
-        past = locs[k].buf == PEAL_BUF_OUT && !(r->shown[locs[k].rank]->front.staged >> 1 & 1);
+    bool past = false;
+    for (int32_t k = i->nsrc; k < i->nsrc + i->ndst; k++) {
+        const peali_front *front = &r->shown[locs[k].rank]->front;
+        if (i->reread || locs[k].buf != PEAL_BUF_OUT || front->staged >> 1 & 1)
+            return false;
+        past |= front->past;
+    }
     return past;
 }
 
@@ -111,6 +115,6 @@ void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill)
         peali_plan_pack(r->plan, blocks, c->slice, packed, r->in, r->scalars);
     } else {
         peali_plan_wanted(r->plan, blocks);
-        peali_plan_unpack(r->plan, blocks, c->slice, packed, r->out);
+        peali_plan_unpack(r->plan, blocks, c->slice, packed, r->out, front->past);
     }
 }

@@ -97,12 +97,12 @@ void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t sl
 }
 
 void peali_plan_unpack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, const unsigned char *packed,
-                       unsigned char *vector)
+                       unsigned char *vector, bool stream)
 {
     for (int32_t k = 0; k < pieces(plan, blocks); k++) {
         peali_span s = piece(plan, blocks, slice, k);
         size_t count = s.bytes / plan->elem_bytes;
-        plan->reduce((void *[]){vector + s.offset}, 1, (const void *[]){packed + s.packed}, 1, count, plan->stream);
+        plan->reduce((void *[]){vector + s.offset}, 1, (const void *[]){packed + s.packed}, 1, count, stream);
     }
 }
 

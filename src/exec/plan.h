@@ -36,6 +36,9 @@ typedef struct peali_extent {
     size_t at, bytes;
 } peali_extent;
 
+/* Which buffers get what is not reread past the caches; said by who made the plan. Cold: peers write there, as in none lately. */
+typedef enum peali_stream { PEALI_STREAM_NONE, PEALI_STREAM_COLD, PEALI_STREAM_ALL } peali_stream;
+
 typedef struct peali_plan {
     peali_arena arena;
     const peali_program *program;
@@ -47,7 +50,7 @@ typedef struct peali_plan {
     size_t total;          /* elements of the vector */
     peali_extent given, wanted; /* of IN and OUT, what the user has there */
     bool blockwise;
-    bool stream;           /* what is not reread is written past the caches, which have no room for it; said by who made it */
+    peali_stream stream;
     size_t unit_bytes;     /* blockwise: room for one block of one slice, in scratch, staging and landings */
     size_t *cut_offset;    /* bytes from the start of a buffer to each cut; one slice only, else NULL */
     size_t *slot_offset;   /* bytes from the start of a slice's scratch to each scratch buffer */
@@ -89,12 +92,12 @@ enum { PEALI_PLAN_SCALARS = 4096 };
 
 /*
  * Copies blocks [first, end) of slice SLICE from the vector to packed memory, or back; on the way there a premultiplied sum
- * multiplies them by SCALARS.
+ * multiplies them by SCALARS. STREAM: past the caches.
  */
 void peali_plan_pack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, unsigned char *packed,
                      const unsigned char *vector, const unsigned char *scalars);
 void peali_plan_unpack(const peali_plan *plan, const int32_t blocks[2], int32_t slice, const unsigned char *packed,
-                       unsigned char *vector);
+                       unsigned char *vector, bool stream);
 
 /* Averages: divides what the user wants of slice SLICE in VECTOR, which holds sums, by the number of ranks. */
 void peali_plan_divide(const peali_plan *plan, int32_t slice, unsigned char *vector);

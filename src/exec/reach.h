@@ -30,6 +30,7 @@ typedef struct peali_front {
     uint64_t call;         /* hash of the signature */
     uintptr_t in, out, tmp; /* where they begin, in the rank's own address space */
     uint32_t staged;       /* bit 0: in, bit 1: out is staging: the slices in flight, one behind the other */
+    bool past;             /* OUT is to be written past the caches */
 } peali_front;
 
 typedef struct peali_public {

@@ -186,6 +186,16 @@ void peali_run_come_home(const peali_runner *r)
         memcpy(out, out + r->shift[r->me], r->plan->wanted.bytes);
 }
 
+/* Was OUT written in one of the last few calls of its kind? It is, from now on. */
+static bool warm(peali_runner *r, const void *out)
+{
+    for (int k = 0; k < PEALI_RUN_WARM; k++)
+        if (r->outs[k] == out)
+            return true;
+    r->outs[r->nouts++ % PEALI_RUN_WARM] = out;
+    return false;
+}
+
 /*
  * Before any flag is raised, which releases it. A buffer that holds one part of the vector only (what a rank gives to an
  * allgather, or gets of a reduce-scatter) is shown as if the rest lay around it; nobody touches the rest.
@@ -208,6 +218,8 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     front->in = r->staged_in ? (uintptr_t)r->staging : (uintptr_t)r->in;
     front->out = r->staged_out ? (uintptr_t)half : (uintptr_t)r->out;
     front->staged = (uint32_t)(r->staged_in | r->staged_out << 1);
+    bool cold = touched && out && r->in != r->out; /* in place, the user has just filled it */
+    front->past = plan->stream == PEALI_STREAM_ALL || (plan->stream == PEALI_STREAM_COLD && cold && !warm(r, r->out));
 }
 
 /* The signature is there, but for its history. */

@@ -11,6 +11,7 @@
 #include "exec/run.h"
 
 enum {
+    PEALI_RUN_WARM = 4, /* addresses of OUT that are thought to be in the caches still */
     PEALI_RUN_BOUNCE = sizeof(peali_signature) + PEALI_PLAN_EAGER,
 };
 
@@ -52,6 +53,8 @@ struct peali_runner {
     const unsigned char *in;
     unsigned char *out;
     bool staged_in, staged_out; /* in this call */
+    const void *outs[PEALI_RUN_WARM]; /* the last ones of calls that stream into cold buffers */
+    unsigned nouts;
     _Alignas(max_align_t) unsigned char scalars[PEALI_PLAN_SCALARS];
     bool seen;             /* in this call, all ranks heard of so far see each other's buffers */
     int heard;             /* that of the last call; -1: not all ranks know */
