@@ -13,7 +13,7 @@
 #include "cuda/device_ranks.h"
 #include "cuda/emulate.h"
 
-enum { MOST = 4, COUNT = 20011, BYTES = COUNT * sizeof(int32_t) };
+enum { MOST = 4, COUNT = 20012, BYTES = COUNT * sizeof(int32_t) };
 
 /* Launches of this process whose rank voted for it. */
 static int votes;
@@ -105,7 +105,7 @@ static int here(const seat *s)
 #endif
 }
 
-/* Registered buffers, each call at another place in them; ranks differ in where. */
+/* Registered buffers, each call at another place in them, now and then an odd one; ranks differ in where. */
 static void registered(seat *s)
 {
     const size_t room = (size_t)s->n * BYTES + 4096;
@@ -114,7 +114,8 @@ static void registered(seat *s)
     SEAT_CHECK(s, peal_register(s->comm, b, room) == PEAL_OK);
     (void)votes_since(s);
     for (int round = 0; round < 6; round++) {
-        int32_t *in = (int32_t *)(a + 4 * ((round * 5 + s->rank) % 9)), *out = (int32_t *)(b + (round % 2 ? 16 : 4) * s->rank);
+        const int odd = round == 3 ? 4 : 16;
+        int32_t *in = (int32_t *)(a + 16 * ((round * 5 + s->rank) % 9)), *out = (int32_t *)(b + odd * s->rank);
         allreduce(s, in, out, round);
         allreduce(s, in, in, round);
         give(s, in, COUNT, round);

@@ -82,8 +82,10 @@ static void cut(peali_cuda_call *call, uint32_t ctas)
 /* The operands in use; those of the last operation are the last. */
 static uint32_t locs_of(const peali_cuda_call *call)
 {
+    if (call->nops == 0)
+        return 0;
     const peali_cuda_op *last = &call->ops[call->nops - 1];
-    return call->nops ? (uint32_t)last->locs + last->nsrc + last->ndst : 0;
+    return (uint32_t)last->locs + last->nsrc + last->ndst;
 }
 
 static bool add(const peali_program *p, const peali_instr *i, peali_cuda_call *call, uint32_t *nlocs)
