@@ -174,7 +174,7 @@ PEAL_PUBLIC void peal_mem_free(void *at);
  * scratch between. All of the allocation that AT lies in is mapped. Ranks register buffers of their own, of any sizes and at any
  * addresses; calls may be on any parts of them.
  *
- * When: all ranks have mapped it when this returns. What is not registered gets mapped too, by still larger calls: such a call that
+ * When: all ranks have mapped it when this returns. What is not registered gets mapped too, by large calls: such a call that
  * is not captured offers its buffers, and maps what other ranks have offered, and waits for none of them; so the third call on a
  * buffer is in place where ranks keep step. To map is, as to allocate, a call that may wait for work on the device. A captured call
  * maps nothing: it is in place in every replay, or in none, by what was mapped when it was captured.

@@ -315,7 +315,7 @@ static peal_status look_at_stream(const peal_comm *comm, const peali_call *c, bo
 static peal_status plan_of(peal_comm *comm, const peali_call *c, const peali_device_plan **plan)
 {
     peali_device *d = comm->device;
-    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->sharing, d->registered > 0};
+    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->sharing};
     return peali_device_plans_get(comm, c, &traits, plan);
 }
 

@@ -43,7 +43,6 @@ typedef struct peali_device {
     peali_proxy *proxy;   /* NULL: all ranks are within reach */
     peali_device_shown *shown; /* this rank's: the ledger is in it */
     peali_regions_desk regions;
-    int registered;            /* calls of peal_register that all ranks made */
     peali_device_plans plans;
     peali_signature_shown past[PEALI_DEVICE_PAST]; /* what was enqueued, by its number, for its watch */
     pthread_mutex_t lock; /* of who looks at what went wrong: one says it */

@@ -104,10 +104,10 @@ static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_a
     return PEAL_OK;
 }
 
-static bool is_for(const peali_device_plan *p, const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
+static bool is_for(const peali_device_plan *p, const peal_comm *comm, const peali_call *c)
 {
     return p->count == c->count && p->kind == c->kind && p->type == c->type && p->op == c->op && p->root == c->root &&
-           p->forced == comm->forced[c->kind] && p->most_ctas == comm->max_ctas && p->registered == traits->registered;
+           p->forced == comm->forced[c->kind] && p->most_ctas == comm->max_ctas;
 }
 
 /* 32 bits for what must be equal on all ranks, and for what follows from it; and what they mean. */
@@ -196,7 +196,6 @@ static peal_status make(peal_comm *comm, const peali_call *c, const peali_device
     plan->root = c->root;
     plan->forced = comm->forced[c->kind];
     plan->most_ctas = comm->max_ctas;
-    plan->registered = traits->registered;
     peal_status status = fill(comm, c, traits, plan);
     if (status != PEAL_OK)
         peali_free(plan);
@@ -218,7 +217,7 @@ peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, const p
     peali_device_plans *plans = &comm->device->plans;
     unsigned set = set_of(c);
     for (int w = 0; w < PEALI_DEVICE_WAYS; w++)
-        if (plans->plan[set][w] && is_for(plans->plan[set][w], comm, c, traits)) {
+        if (plans->plan[set][w] && is_for(plans->plan[set][w], comm, c)) {
             *plan = plans->plan[set][w];
             return PEAL_OK;
         }

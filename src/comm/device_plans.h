@@ -25,7 +25,6 @@ typedef struct peali_device_plan {
     int root;
     const peal_algo *forced;
     int most_ctas;
-    bool registered;
     peali_device_choice choice;
     uint32_t ctas;
     peali_cuda_call call;
@@ -44,7 +43,6 @@ typedef struct peali_device_traits {
     const peali_cuda_layout *layout;
     bool lines; /* lines of 128 bytes arrive whole everywhere */
     int sharing;
-    bool registered; /* all ranks have called peal_register */
 } peali_device_traits;
 
 /* The plan of C, made where there is none yet. PEAL_OK; PEAL_ERR_UNSUPPORTED (logged); PEAL_ERR_MEMORY. */

@@ -62,7 +62,6 @@ peal_status peal_register(peal_comm *comm, void *at, size_t bytes)
     if (status == PEAL_OK)
         status = agree(comm, &as, peali_regions_find(desk, at, bytes, false, views) ? PEAL_OK : PEAL_ERR_UNSUPPORTED,
                        "registers what its peers cannot map: memory that cuMemAlloc or cudaMalloc gave has what that takes");
-    comm->device->registered += status == PEAL_OK;
     return status;
 }
 
@@ -76,6 +75,5 @@ peal_status peal_deregister(peal_comm *comm, void *at)
     bool had = peali_regions_withdraw(desk, at);
     status = agree(comm, &as, had ? PEAL_OK : PEAL_ERR_INVALID, "ends the registration of what is not registered");
     peali_regions_come_by(desk);
-    comm->device->registered -= status == PEAL_OK;
     return status == PEAL_OK ? agree(comm, &as, PEAL_OK, "came by") : status;
 }
