@@ -11,7 +11,6 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "net/net_shared.h"
 
 static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
 
@@ -46,7 +45,7 @@ static bool part(peali_device *d, int64_t patience_ns)
     int n = d->comm->reach.nranks;
     if (d->team)
         peali_team_part(d->team);
-    peali_proxy_end(&d->proxy, patience_ns);
+    peali_device_close_post(d, patience_ns);
     for (int x = 0; x < n && d->ledgers[x]; x++)
         (void)peali_add_release(&d->ledgers[x]->parted, 1); /* pairs with the load below */
     int64_t end_ns = peali_clock_ns() + patience_ns;
@@ -99,7 +98,7 @@ static peal_status worst(const peal_comm *comm, const card *all)
 }
 
 /* One number of the calls goes to each exchange. */
-static peal_status exchange(peal_comm *comm, const peali_call *c, const void *mine, void *all, size_t bytes)
+peal_status peali_device_exchange(peal_comm *comm, const peali_call *c, const void *mine, void *all, size_t bytes)
 {
     peali_signature as = peali_device_signature(comm, c);
     peal_status status = peali_coll_gather(comm, &as, mine, all, bytes);
@@ -111,7 +110,7 @@ static peal_status exchange(peal_comm *comm, const peali_call *c, const void *mi
 static peal_status agree(peali_device *d, const peali_call *c, peal_status status)
 {
     card mine = {.status = status, .lines = peali_team_lines(d->team)}, all[PEALI_DEVICE_RANKS];
-    peal_status met = exchange(d->comm, c, &mine, all, sizeof mine);
+    peal_status met = peali_device_exchange(d->comm, c, &mine, all, sizeof mine);
     d->lines = true;
     for (int r = 0; r < d->comm->nranks && met == PEAL_OK; r++)
         d->lines &= all[r].lines != 0;
@@ -166,27 +165,9 @@ static peal_status join(peali_device *d, const card *all)
     return peali_team_meet(d->team, cards, comm->reach.nranks, me);
 }
 
-/* Where messages of the GPU go, beside those of this rank's calls on host memory. */
-static peal_status open_post(peali_device *d)
+static peal_status start(peali_device *d, const peali_call *c)
 {
-    peal_comm *comm = d->comm;
-    peali_net *net;
-    peal_status status = peali_team_make_post(d->team);
-    if (status == PEAL_OK)
-        status = peali_net_shared_create(comm->net, &net);
-    if (status != PEAL_OK)
-        return status;
-    comm->net = net;
-    peali_runner_share(comm->runner, net);
-    const peali_cuda_layout *l = peali_team_layout(d->team);
-    return peali_proxy_begin(net, peali_team_post(d->team), l->lanes, l->area_bytes[PEALI_CUDA_BULK], &d->proxy);
-}
-
-static peal_status prove(peali_device *d)
-{
-    peal_status status = peali_team_prove(d->team);
-    if (status == PEAL_OK && d->comm->reach.nranks < d->comm->nranks)
-        status = open_post(d);
+    peal_status status = d->comm->reach.nranks < d->comm->nranks ? peali_device_open_post(d, c) : PEAL_OK;
     return status == PEAL_OK ? peali_watch_begin(&d->watched) : status;
 }
 
@@ -222,13 +203,15 @@ static peal_status open(peal_comm *comm, const peali_call *c)
     card mine = {0}, all[PEALI_DEVICE_RANKS];
     peali_device *d = fresh(comm);
     mine.status = begin(comm, d, &mine);
-    peal_status status = exchange(comm, c, &mine, all, sizeof mine);
+    peal_status status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
     if (status == PEAL_OK)
         status = worst(comm, all);
     if (status == PEAL_OK)
         status = agree(d, c, join(d, all));
     if (status == PEAL_OK)
-        status = agree(d, c, prove(d));
+        status = agree(d, c, peali_team_prove(d->team));
+    if (status == PEAL_OK)
+        status = agree(d, c, start(d, c));
     if (status == PEAL_OK)
         peali_store_release(&comm->device, d); /* pairs with peali_device_ask */
     else if (d)

@@ -32,6 +32,8 @@ typedef struct peali_device {
     peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank within reach */
     int32_t first[PEALI_DEVICE_RANKS]; /* of the ranks within reach of each rank */
     peali_proxy *proxy;   /* NULL: all ranks are within reach */
+    struct peali_proxy_device gpu; /* to the proxy */
+    bool mapped;          /* the net has messages in GPU memory */
     peali_device_plans plans;
     peali_signature_shown past[PEALI_DEVICE_PAST]; /* what was enqueued, by its number, for its watch */
     pthread_mutex_t lock; /* of who looks at what went wrong: one says it */
@@ -70,6 +72,16 @@ void peali_device_abort(peal_comm *comm);
 
 /* Ends COMM's device side, if it has one; its ranks have agreed that none calls any more. */
 void peali_device_close(peal_comm *comm);
+
+/* An allgather of BYTES between all ranks for C, which is one more call. */
+PEAL_MUST_CHECK peal_status peali_device_exchange(peal_comm *comm, const peali_call *c, const void *mine, void *all, size_t bytes);
+
+/*
+ * Where ranks are out of reach, for all of them: opens the post of D, its messages in GPU memory or the host's (PEAL_GDR), and the
+ * proxy that serves it. PEAL_ERR_UNSUPPORTED: PEAL_GDR=on cannot be had (logged). Ranks may return differently. device_post.c.
+ */
+PEAL_MUST_CHECK peal_status peali_device_open_post(peali_device *d, const peali_call *c);
+void peali_device_close_post(peali_device *d, int64_t patience_ns);
 
 /* The next call of COMM, C, as other ranks compare it. */
 peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c);
