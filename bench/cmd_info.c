@@ -10,9 +10,9 @@
 #include "base/arena.h"
 #include "commands.h"
 #include "links.h"
-#include "rdma.h"
 #include "report.h"
 #include "sched/sched.h"
+#include "topo/fabric.h"
 #include "topo/gpus.h"
 #include "topo/machine.h"
 
@@ -88,7 +88,7 @@ static void print_config(void)
 static int print_rdma(const char *root)
 {
     peali_fabric *fabric = peali_fabric_read(root);
-    peali_fabric_here here = peali_rdma_here();
+    peali_fabric_here here = peali_fabric_look_here();
     if (!fabric) {
         fputs("peal info: no memory\n", stderr);
         return 1;

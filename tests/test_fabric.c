@@ -143,7 +143,7 @@ static void eight_by_eight(void **state)
            "  dma-buf      may work\n"
            "  peer memory  may work\n"
            "  ucx          has the modules ib and cuda\n"
-           "  so GPU memory may go directly\n"
+           "  so GPU memory may go directly (PEAL_GDR=auto: where PIX or PXB)\n"
            "\n"
            "network ports\n"
            "  port           kind  rate             pcie                      numa  gid  usable\n"
@@ -218,6 +218,35 @@ static void warnings(void **state)
         "x16: check its slot\n");
 }
 
+/* Up to the same switches, on ports that are there, where everything is. */
+static void directs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gpu, *rail, *why;
+    } cases[] = {
+        {"0000:1b:00.0", "mlx5_0:1", ""},
+        {"0000:1B:00.0", "mlx5_1:1", ""},
+        {"0000:1b:00.0", "mlx5_2:1", "GPU 0000:1b:00.0 and mlx5_2:1 are not behind the same switches (NODE); PEAL_NET_DEVICES can "
+         "name a nearer device"},
+        {"0000:1b:00.0", "mlx5_0:2", "mlx5_0:2 is no rdma device"},
+        {"0000:1b:00.0", "eth0", "eth0 is no rdma device"},
+        {"0000:1b:00.0", "", "what UCX takes by itself is no rdma device"},
+        {"0000:ff:00.0", "mlx5_0:1", "/sys does not show GPU 0000:ff:00.0"},
+    };
+    char why[256];
+    peali_fabric *f = read_node();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(peali_fabric_direct(f, &whole, cases[i].gpu, cases[i].rail, why, sizeof why), !cases[i].why[0]);
+        assert_string_equal(why, cases[i].why);
+    }
+    peali_fabric_here none = whole;
+    none.ucx_cuda = false;
+    assert_false(peali_fabric_direct(f, &none, "0000:1b:00.0", "mlx5_0:1", why, sizeof why));
+    assert_string_equal(why, "ucx has no module cuda");
+    peali_free(f);
+}
+
 static void distances(void **state)
 {
     (void)state;
@@ -251,7 +280,7 @@ static void reasons(void **state)
     (void)state;
     peali_fabric *f = read_node();
     peali_fabric_here here = whole;
-    static const char staged[] = "  so GPU memory goes through host memory: ", direct[] = "  so GPU memory may go directly\n";
+    static const char staged[] = "  so GPU memory goes through host memory: ", direct[] = "  so GPU memory may go directly ";
     char line[256];
     says(f, &here, direct);
     here.ucx_cuda = false;
@@ -389,7 +418,8 @@ static void odd_files(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eight_by_eight), cmocka_unit_test(slow_links), cmocka_unit_test(warnings), cmocka_unit_test(distances),
+        cmocka_unit_test(eight_by_eight), cmocka_unit_test(slow_links), cmocka_unit_test(warnings),
+        cmocka_unit_test(directs), cmocka_unit_test(distances),
         cmocka_unit_test(reasons), cmocka_unit_test(roce), cmocka_unit_test(bare), cmocka_unit_test(odd_files),
     };
     folder = argc > 1 ? argv[1] : "tests/machines";

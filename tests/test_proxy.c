@@ -18,9 +18,11 @@
 #include "net/net_fault.h"
 #include "net/net_loop.h"
 
-enum { LANES = 3, MOST = 4, AREA_UNITS = 16 };
+enum { LANES = 3, MOST = 4, AREA_UNITS = 16, WORDS = 2 * LANES * 2 * AREA_UNITS * PEALI_POST_UNIT / sizeof(uint64_t) };
 
-/* A rank: its post, and behind it AREA_UNITS for each of two areas of each lane, one way and the other. */
+static bool on_device; /* messages lie in memory that proxies cannot see */
+
+/* A rank: its post, and AREA_UNITS for each of two areas of each lane, one way and the other. */
 typedef struct seat {
     peal_threads *threads;
     int rank, n, rounds;
@@ -29,6 +31,10 @@ typedef struct seat {
     peali_net *net;
     peali_proxy *proxy;
     peali_post *post;
+    uint64_t *messages;
+    uint64_t *seen; /* what kernels see there: what a device has of it since the last flush, in a host's memory all */
+    struct peali_proxy_device device;
+    int entered, misused; /* the proxy's, until it ends */
     uint32_t orders[LANES];
     int wrong;
     pthread_t id;
@@ -37,12 +43,37 @@ typedef struct seat {
 static uint32_t unit_of(const seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
 {
     const uint32_t area = ((sends ? LANES : 0) + lane) * 2 + epoch % 2;
-    return (uint32_t)(sizeof(peali_post) / PEALI_POST_UNIT) + area * AREA_UNITS + peer * 2;
+    return area * AREA_UNITS + peer * 2;
 }
 
 static uint64_t *data_of(seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
 {
-    return (uint64_t *)((unsigned char *)s->post + (size_t)(unit_of(s, sends, lane, epoch, peer) + 1) * PEALI_POST_UNIT);
+    const size_t unit = unit_of(s, sends, lane, epoch, peer) + 1;
+    return (sends ? s->messages : s->seen) + unit * (PEALI_POST_UNIT / sizeof(uint64_t));
+}
+
+static peal_status enter(void *arg)
+{
+    seat *s = arg;
+    s->entered++;
+    return PEAL_OK;
+}
+
+static void leave(void *arg)
+{
+    seat *s = arg;
+    s->entered--;
+}
+
+/* What did not change may be under a kernel's eyes. */
+static peal_status flush(void *arg)
+{
+    seat *s = arg;
+    s->misused += s->entered != 1;
+    for (size_t i = 0; i < WORDS / 2; i++)
+        if (s->seen[i] != s->messages[i])
+            s->seen[i] = s->messages[i];
+    return PEAL_OK;
 }
 
 /* As give_order of the kernels; it pairs with the proxy's take. */
@@ -100,15 +131,18 @@ static bool exchange(seat *s, uint32_t lane, uint32_t epoch, uint32_t before)
 
 static void begin(seat *s)
 {
-    const size_t bytes = sizeof(peali_post) + (size_t)4 * LANES * AREA_UNITS * PEALI_POST_UNIT;
-    s->post = aligned_alloc(1024, (bytes + 1023) / 1024 * 1024);
-    memset(s->post, 0, bytes);
+    s->post = aligned_alloc(1024, sizeof *s->post);
+    memset(s->post, 0, sizeof *s->post);
+    s->messages = calloc(WORDS, sizeof *s->messages);
+    s->seen = on_device ? calloc(WORDS, sizeof *s->seen) : s->messages;
+    s->device = (struct peali_proxy_device){s, enter, leave, flush};
+    const peali_proxy_box box = {s->post, (unsigned char *)s->messages, LANES, 2 * PEALI_POST_UNIT, on_device ? &s->device : NULL};
     for (uint32_t *flag = s->post->flags[0][0]; flag < s->post->flags[LANES][0]; flag++)
         *flag = 0x80000000u; /* so that all are compared alike */
     memset(s->orders, 0, sizeof s->orders);
     if (peali_net_loop_create(s->threads, s->rank, &s->net) != PEAL_OK ||
         (s->fault && peali_net_fault_create(s->net, s->fault, &s->net) != PEAL_OK) ||
-        peali_proxy_begin(s->net, s->post, LANES, 2 * PEALI_POST_UNIT, &s->proxy) != PEAL_OK)
+        peali_proxy_begin(s->net, &box, &s->proxy) != PEAL_OK)
         abort();
 }
 
@@ -117,6 +151,12 @@ static void end(seat *s)
     peali_proxy_end(&s->proxy, 2 * INT64_C(1000000000));
     s->wrong += peali_threads_agree(s->threads, s->rank, PEAL_OK) != PEAL_OK;
     s->net->destroy(s->net);
+    s->wrong += s->entered != 0 || s->misused > 0;
+    for (size_t i = 0; on_device && i < WORDS; i += 2 * PEALI_POST_UNIT / sizeof(uint64_t))
+        s->wrong += s->messages[i] != 0 || s->messages[i + 1] != 0; /* heads do not go there */
+    if (on_device)
+        free(s->seen);
+    free(s->messages);
     free(s->post);
 }
 
@@ -254,11 +294,13 @@ static void test_waits(void **state)
     assert_int_equal(run(2, seats, waits), 0);
 }
 
-int main(void)
+/* With any argument, in a device's memory. */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exchanges), cmocka_unit_test(test_delays), cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_broken), cmocka_unit_test(test_words), cmocka_unit_test(test_waits),
     };
-    return cmocka_run_group_tests_name("proxy", tests, NULL, NULL);
+    on_device = argc > 1;
+    return cmocka_run_group_tests_name(on_device ? "proxy, messages in device memory" : "proxy", tests, NULL, NULL);
 }

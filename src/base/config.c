@@ -224,6 +224,15 @@ static bool read_p2p(const char *text, peali_config *c)
     return read_bit(text, &c->p2p);
 }
 
+static bool read_gdr(const char *text, peali_config *c)
+{
+    static const char *const names[] = {"off", "auto", "on", NULL};
+    int i = find(text, strlen(text), names);
+    if (i >= 0)
+        c->gdr = i;
+    return i >= 0;
+}
+
 static const struct variable {
     const char *name, *initial, *choices, *meaning;
     reader *read;
@@ -261,6 +270,9 @@ static const struct variable {
     {"PEAL_SCRATCH", "16m", "bytes from 1 to 1024g, with k, m or g",
      "GPU memory of all communicators of a process on one GPU; each takes half of what is left.", read_scratch},
     {"PEAL_P2P", "1", "0 or 1", "0: GPUs do not access each other's memory; calls go through memory of the host.", read_p2p},
+    {"PEAL_GDR", "auto", "off, auto or on",
+     "Whether messages of GPUs leave from GPU memory; auto: where the network reads it by itself, is near, and a test message "
+     "arrived; on: or the call is refused; off: they go through host memory.", read_gdr},
     {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},
 };
 enum { VARIABLES = sizeof(table) / sizeof(table[0]) };

@@ -11,6 +11,8 @@
 
 #include <peal/peal.h>
 
+enum { PEALI_GDR_OFF, PEALI_GDR_AUTO, PEALI_GDR_ON };
+
 typedef struct peali_config {
     int log_level;          /* PEAL_LOG */
     unsigned log_subsys;    /* PEAL_LOG_SUBSYS: bit per enum peali_log_subsys */
@@ -29,6 +31,7 @@ typedef struct peali_config {
     int proto;              /* PEAL_PROTO: a peali_cuda_proto, or their number: direct; -1: Peal chooses */
     int max_ctas;           /* PEAL_MAX_CTAS, 0: Peal chooses */
     bool p2p;               /* PEAL_P2P */
+    int gdr;                /* PEAL_GDR */
     bool interpose;         /* PEAL_INTERPOSE */
 } peali_config;
 

@@ -13,7 +13,6 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "exec/pool.h"
-#include "net/net_shared.h"
 
 static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
 
@@ -50,7 +49,7 @@ static bool part(peali_device *d, int64_t patience_ns)
     int n = d->comm->reach.nranks;
     if (d->team)
         peali_team_part(d->team);
-    peali_proxy_end(&d->proxy, patience_ns);
+    peali_device_close_post(d, patience_ns);
     peali_regions_leave(&d->regions);
     for (int x = 0; x < n && d->ledgers[x]; x++)
         (void)peali_add_release(&d->ledgers[x]->parted, 1); /* pairs with the load below */
@@ -198,22 +197,6 @@ static peal_status join(peali_device *d, const card *all)
     return peali_team_meet(d->team, cards, comm->reach.nranks, me);
 }
 
-/* Where messages of the GPU go, beside those of this rank's calls on host memory. */
-static peal_status open_post(peali_device *d)
-{
-    peal_comm *comm = d->comm;
-    peali_net *net;
-    peal_status status = peali_team_make_post(d->team);
-    if (status == PEAL_OK)
-        status = peali_net_shared_create(comm->net, &net);
-    if (status != PEAL_OK)
-        return status;
-    comm->net = net;
-    peali_runner_share(comm->runner, net);
-    const peali_cuda_layout *l = peali_team_layout(d->team);
-    return peali_proxy_begin(net, peali_team_post(d->team), l->lanes, l->area_bytes[PEALI_CUDA_BULK], &d->proxy);
-}
-
 /* Scratch of all ranks goes into host memory, which ranks of other processes find by the pool that it is of. */
 static peal_status stage(peali_device *d, const peali_call *c)
 {
@@ -235,11 +218,9 @@ static peal_status stage(peali_device *d, const peali_call *c)
     return status;
 }
 
-static peal_status furnish(peali_device *d, const peali_call *c)
+static peal_status start(peali_device *d, const peali_call *c)
 {
-    peal_status status = d->far ? stage(d, c) : PEAL_OK;
-    if (status == PEAL_OK && d->comm->reach.nranks < d->comm->nranks)
-        status = open_post(d);
+    peal_status status = d->comm->reach.nranks < d->comm->nranks ? peali_device_open_post(d, c) : PEAL_OK;
     return status == PEAL_OK ? peali_watch_begin(&d->watched) : status;
 }
 
@@ -282,8 +263,10 @@ peal_status peali_device_open(peal_comm *comm, const peali_call *c)
         status = agree(d, c, join(d, all));
     if (status == PEAL_OK)
         status = agree(d, c, d->far ? PEAL_OK : peali_team_prove(d->team));
+    if (status == PEAL_OK && d->far)
+        status = agree(d, c, stage(d, c));
     if (status == PEAL_OK)
-        status = agree(d, c, furnish(d, c));
+        status = agree(d, c, start(d, c));
     if (status == PEAL_OK)
         peali_store_release(&comm->device, d); /* pairs with peali_device_ask */
     else if (d)

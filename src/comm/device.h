@@ -43,6 +43,8 @@ typedef struct peali_device {
     peali_proxy *proxy;   /* NULL: all ranks are within reach */
     peali_device_shown *shown; /* this rank's: the ledger is in it */
     peali_regions_desk regions;
+    struct peali_proxy_device gpu; /* to the proxy */
+    bool mapped;          /* the net has messages in GPU memory */
     peali_device_plans plans;
     peali_signature_shown past[PEALI_DEVICE_PAST]; /* what was enqueued, by its number, for its watch */
     pthread_mutex_t lock; /* of who looks at what went wrong: one says it */
@@ -88,6 +90,13 @@ void peali_device_close(peal_comm *comm);
  */
 PEAL_MUST_CHECK peal_status peali_device_open(peal_comm *comm, const peali_call *c);
 PEAL_MUST_CHECK peal_status peali_device_exchange(peal_comm *comm, const peali_call *c, const void *mine, void *all, size_t bytes);
+
+/*
+ * Where ranks are out of reach, for all of them: opens the post of D, its messages in GPU memory or the host's (PEAL_GDR), and the
+ * proxy that serves it. PEAL_ERR_UNSUPPORTED: PEAL_GDR=on cannot be had (logged). Ranks may return differently. device_post.c.
+ */
+PEAL_MUST_CHECK peal_status peali_device_open_post(peali_device *d, const peali_call *c);
+void peali_device_close_post(peali_device *d, int64_t patience_ns);
 
 /* The next call of COMM, C, as other ranks compare it. */
 peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c);

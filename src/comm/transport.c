@@ -15,8 +15,7 @@ static const char *asked_for(const peali_layout *layout)
     return layout->net ? layout->net : peali_config_get()->net;
 }
 
-/* The devices that this rank would use. PEAL_ERR_CONFIG: they are not what was asked for (logged); or there is no UCX: WHY. */
-static peal_status find_rails(int rank, peali_ucx_rails *rails, const char **why)
+peal_status peali_transport_rails(int rank, peali_ucx_rails *rails, const char **why)
 {
     peali_place place;
     const peali_ucx_list *list = peali_net_ucx_devices(why);
@@ -31,7 +30,7 @@ static peal_status open_ucx(peali_net **net)
     peali_ucx_rails rails;
     const char *why;
     int rank = (*net)->rank;
-    peal_status status = find_rails(rank, &rails, &why);
+    peal_status status = peali_transport_rails(rank, &rails, &why);
     if (why)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s; take PEAL_NET=%s", why, (*net)->name);
     return status == PEAL_OK ? peali_net_ucx_create(*net, &rails, net) : status;
@@ -72,7 +71,7 @@ static peal_status rather_ucx(const peali_bootstrap *boot, peali_net **net)
 {
     peali_ucx_rails rails;
     const char *why;
-    peal_status mine = find_rails(boot->rank, &rails, &why);
+    peal_status mine = peali_transport_rails(boot->rank, &rails, &why);
     peal_status status = boot->agree(boot->ctx, why ? PEAL_ERR_UNSUPPORTED : mine);
     if (status == PEAL_ERR_UNSUPPORTED) {
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over %s: no UCX, %s", (*net)->name,

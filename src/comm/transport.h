@@ -3,6 +3,13 @@
 #define PEALI_TRANSPORT_H
 
 #include "comm/comm.h"
+#include "net/ucx_rails.h"
+
+/*
+ * The network devices that this rank would use, of UCX. PEAL_ERR_CONFIG: they are not what was asked for (logged); or there is no
+ * UCX: WHY (a constant text; else NULL). Threads: any.
+ */
+PEAL_MUST_CHECK peal_status peali_transport_rails(int rank, peali_ucx_rails *rails, const char **why);
 
 /*
  * Puts the transport that LAYOUT or PEAL_NET asks for over *NET, the one that the communicator was started over; by default that is

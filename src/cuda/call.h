@@ -12,8 +12,8 @@
  * divide, the first ones have one pack more. The kernel divides nothing: q, r in x packs over y are x / y and x mod y. Block b of
  * all parts begins at pack pos(b) of a slice: (b / m) L + pos(b mod m) where L are the packs of a part in this slice.
  *
- * Messages to ranks out of reach lie in slots, too, of host memory: the kernel fills and drains them, and the proxy sends and
- * receives (lower/post.h).
+ * Messages to ranks out of reach lie in slots, too, of host memory or this device's: the kernel fills and drains them, and the
+ * proxy sends and receives (lower/post.h).
  */
 #ifndef PEALI_CUDA_CALL_H
 #define PEALI_CUDA_CALL_H

@@ -46,10 +46,14 @@ enum {
     PEALI_CU_IPC_LAZY_PEER = 1,
     PEALI_CU_LIBRARY_PRESERVED = 1, /* the image stays where it is */
     PEALI_CU_MEMORY_HOST = 1, PEALI_CU_MEMORY_DEVICE = 2, /* CUmemorytype */
-    PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_BUFFER = 7, /* CUpointer_attribute */
+    PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_HOST = 4, PEALI_CU_POINTER_BUFFER = 7, /* CUpointer_attribute */
     PEALI_CU_POINTER_MANAGED = 8, PEALI_CU_POINTER_DEVICE = 9,
     PEALI_CU_NODE_KERNEL = 0, /* CUgraphNodeType */
     PEALI_CU_DEVICE_MAJOR = 75, PEALI_CU_DEVICE_MINOR = 76, /* CUdevice_attribute: compute capability */
+    PEALI_CU_DEVICE_RDMA_FLUSHES = 117, PEALI_CU_DEVICE_RDMA_ORDERING = 118, /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_* */
+    PEALI_CU_RDMA_FLUSH_HOST = 1, /* CUflushGPUDirectRDMAWritesOptions */
+    PEALI_CU_RDMA_OWNER = 100,    /* CUGPUDirectRDMAWritesOrdering, and CUflushGPUDirectRDMAWritesScope */
+    PEALI_CU_RDMA_CONTEXT = 0,    /* CUflushGPUDirectRDMAWritesTarget */
 };
 
 /* F(name here, name in the library, parameters): all return a CUresult. */
@@ -82,6 +86,7 @@ enum {
     F(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (peali_cu_ptr *, void *, unsigned))                                  \
     F(MemsetD8Async, cuMemsetD8Async, (peali_cu_ptr, unsigned char, size_t, peali_cu_strm))                                       \
     F(MemcpyAsync, cuMemcpyAsync, (peali_cu_ptr, peali_cu_ptr, size_t, peali_cu_strm))                                            \
+    F(FlushGPUDirectRDMAWrites, cuFlushGPUDirectRDMAWrites, (peali_cu_enum, peali_cu_enum))                                       \
     F(PointerGetAttributes, cuPointerGetAttributes, (unsigned, peali_cu_enum *, void **, peali_cu_ptr))                           \
     F(IpcGetMemHandle, cuIpcGetMemHandle, (peali_cu_ipc *, peali_cu_ptr))                                                         \
     F(IpcOpenMemHandle, cuIpcOpenMemHandle_v2, (peali_cu_ptr *, peali_cu_ipc, unsigned))                                          \

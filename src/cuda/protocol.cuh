@@ -299,7 +299,7 @@ DEVICE void give_order(const task &t, const peali_cuda_loc &loc)
     order->peer = t.op.peer;
     order->lane = t.op.lane;
     order->sends = loc.where == PEALI_CUDA_LEAVES;
-    order->at = (uint32_t)((uint64_t)(slot_at(t.s, loc) - (unsigned char *)c.post) / PEALI_POST_UNIT) - 1;
+    order->at = (uint32_t)((uint64_t)(slot_at(t.s, loc) - messages_of(c)) / PEALI_POST_UNIT) - 1;
     order->units = t.r.words / 2 + 1;
     order->slot = loc.slot;
     order->flag = t.s.flag;

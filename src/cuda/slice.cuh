@@ -182,6 +182,12 @@ DEVICE unsigned char *scratch_at(const slice &s, const peali_cuda_loc &loc)
     return s.c.scratch[s.c.me] + l.tmp + s.lane * l.tmp_bytes + loc.at * (uint64_t)PEALI_CUDA_PACK;
 }
 
+/* Where all messages begin: with the areas of those that arrive. */
+DEVICE const unsigned char *messages_of(const peali_cuda_call &c)
+{
+    return c.scratch[PEALI_CUDA_ARRIVES - PEALI_CUDA_SLOT] + c.layout.areas[PEALI_CUDA_BULK];
+}
+
 DEVICE const uint64_t *board_of(const peali_cuda_call &c, uint32_t call)
 {
     return (const uint64_t *)(c.scratch[c.me] + c.layout.board) + (call & 1) * c.nranks;

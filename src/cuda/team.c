@@ -133,7 +133,7 @@ peal_status peali_team_make_post(peali_team *team)
     peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
     if (status != PEAL_OK)
         return status;
-    status = get_host(team, sizeof *team->post + 2 * mail_bytes(team), (void **)&team->post, &team->post_there);
+    status = get_host(team, sizeof *team->post, (void **)&team->post, &team->post_there);
     peali_gpu_leave(team->gpu, &visit);
     return status;
 }
@@ -141,6 +141,93 @@ peal_status peali_team_make_post(peali_team *team)
 peali_post *peali_team_post(const peali_team *team)
 {
     return team->post;
+}
+
+/* In a visit. */
+static peal_status get_device_mail(peali_team *t)
+{
+    peali_cu_enum attribute = PEALI_CU_POINTER_BUFFER;
+    unsigned long long id = 0;
+    void *value = &id;
+    peali_cu_result result = t->cu->MemAlloc(&t->mail_there, t->mail.bytes);
+    if (result != 0)
+        return peali_cuda_failed(t->rank, "cuMemAlloc", result);
+    t->mail.at = (unsigned char *)(uintptr_t)t->mail_there;
+    result = t->cu->PointerGetAttributes(1, &attribute, &value, t->mail_there);
+    t->mail.id = id;
+    return result == 0 ? PEAL_OK : peali_cuda_failed(t->rank, "cuPointerGetAttributes", result);
+}
+
+peal_status peali_team_make_mail(peali_team *team, bool device, const peali_team_mail **mail)
+{
+    peali_gpu_visit visit;
+    peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
+    if (status != PEAL_OK)
+        return status;
+    team->mail = (peali_team_mail){.bytes = 2 * mail_bytes(team), .device = device};
+    status = device ? get_device_mail(team) : get_host(team, team->mail.bytes, (void **)&team->mail.at, &team->mail_there);
+    peali_gpu_leave(team->gpu, &visit);
+    *mail = &team->mail;
+    return status;
+}
+
+/* In a visit. */
+static void free_mail(peali_team *t)
+{
+    if (t->mail.at && t->mail.device)
+        (void)t->cu->MemFree(t->mail_there);
+    else if (t->mail.at)
+        (void)t->cu->MemFreeHost(t->mail.at);
+    t->mail.at = NULL;
+}
+
+void peali_team_drop_mail(peali_team *team)
+{
+    peali_gpu_visit visit;
+    if (peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return;
+    free_mail(team);
+    peali_gpu_leave(team->gpu, &visit);
+}
+
+bool peali_team_host_reads(const peali_team *team)
+{
+    peali_cu_enum attribute = PEALI_CU_POINTER_HOST;
+    void *host = NULL, *value = &host;
+    return team->cu->PointerGetAttributes(1, &attribute, &value, team->mine) == 0 && (uintptr_t)host == team->mine;
+}
+
+bool peali_team_takes_writes(peali_team *team)
+{
+    int flushes = 0, ordering = 0;
+    (void)team->cu->DeviceGetAttribute(&flushes, PEALI_CU_DEVICE_RDMA_FLUSHES, team->gpu->device);
+    (void)team->cu->DeviceGetAttribute(&ordering, PEALI_CU_DEVICE_RDMA_ORDERING, team->gpu->device);
+    team->ordered = ordering >= PEALI_CU_RDMA_OWNER;
+    return team->ordered || (flushes & PEALI_CU_RDMA_FLUSH_HOST);
+}
+
+peal_status peali_team_enter(peali_team *team)
+{
+    return peali_gpu_enter(team->gpu, team->rank, &team->visit);
+}
+
+void peali_team_leave(peali_team *team)
+{
+    peali_gpu_leave(team->gpu, &team->visit);
+}
+
+peal_status peali_team_flush(const peali_team *team)
+{
+    if (team->ordered)
+        return PEAL_OK;
+    peali_cu_result result = team->cu->FlushGPUDirectRDMAWrites(PEALI_CU_RDMA_CONTEXT, PEALI_CU_RDMA_OWNER);
+    return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuFlushGPUDirectRDMAWrites", result);
+}
+
+peal_status peali_team_copy(peali_team *team, void *to, const void *from, size_t bytes)
+{
+    peali_cu_result result = team->cu->MemcpyAsync((uintptr_t)to, (uintptr_t)from, bytes, team->stream);
+    return result == 0 ? peali_team_settle(team, "copying messages") : peali_cuda_failed(team->rank, "cuMemcpyAsync", result);
 }
 
 const peali_cuda_layout *peali_team_layout(const peali_team *team)
@@ -172,7 +259,7 @@ static void address(const peali_team *t, peali_cuda_call *call, const void *in, 
     for (int x = 0; x < t->n; x++)
         call->scratch[x] = (unsigned char *)(uintptr_t)t->scratch[x];
     if (t->post) {
-        peali_cu_ptr arrives = t->post_there + sizeof *t->post - t->layout.areas[PEALI_CUDA_BULK];
+        peali_cu_ptr arrives = t->mail_there - t->layout.areas[PEALI_CUDA_BULK];
         call->scratch[PEALI_CUDA_ARRIVES - PEALI_CUDA_SLOT] = (unsigned char *)(uintptr_t)arrives;
         call->scratch[PEALI_CUDA_LEAVES - PEALI_CUDA_SLOT] = (unsigned char *)(uintptr_t)(arrives + mail_bytes(t));
         call->post = (peali_post *)(uintptr_t)t->post_there;
@@ -321,6 +408,7 @@ static void clear(peali_team *t)
         (void)t->cu->MemFreeHost(t->page);
     if (t->post)
         (void)t->cu->MemFreeHost(t->post);
+    free_mail(t);
 }
 
 void peali_team_close(peali_team **team)

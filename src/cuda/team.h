@@ -68,6 +68,35 @@ void peali_team_limit(peali_team *team, uint64_t scratch, int within);
 PEAL_MUST_CHECK peal_status peali_team_make_post(peali_team *team);
 peali_post *peali_team_post(const peali_team *team);
 
+/* Where the messages lie that a post speaks of. */
+typedef struct peali_team_mail {
+    unsigned char *at; /* as the host knows it, and as the transport does */
+    size_t bytes;
+    bool device;       /* it is an allocation of the device, */
+    uint64_t id;       /* of this id, which is no other's */
+} peali_team_mail;
+
+/*
+ * Makes it, once, or again after drop. It begins with what arrives, and half of it is that. PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_CUDA
+ * (logged).
+ */
+PEAL_MUST_CHECK peal_status peali_team_make_mail(peali_team *team, bool device, const peali_team_mail **mail);
+void peali_team_drop_mail(peali_team *team);
+
+/* May the host touch memory of the device where it is? So can any transport. */
+bool peali_team_host_reads(const peali_team *team);
+
+/*
+ * Can kernels be sure to see what a network has written to the device, after a flush where it needs one? Between enter and leave
+ * the context is the thread's: there flush does what is needed, copy copies between mail and host memory and waits, and a transport
+ * may touch the device. One thread at a time.
+ */
+bool peali_team_takes_writes(peali_team *team);
+PEAL_MUST_CHECK peal_status peali_team_enter(peali_team *team);
+void peali_team_leave(peali_team *team);
+PEAL_MUST_CHECK peal_status peali_team_flush(const peali_team *team);
+PEAL_MUST_CHECK peal_status peali_team_copy(peali_team *team, void *to, const void *from, size_t bytes);
+
 /*
  * Did the stores of all ranks arrive here? Some machines promise access between GPUs and lose stores: they are far.
  *

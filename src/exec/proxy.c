@@ -11,8 +11,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include <peal/algo.h>
-
 #include "base/arena.h"
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -27,17 +25,18 @@ enum {
     LANE_BITS = 6,
 };
 
-/* Behind the tags of the host's calls and their leads (PEAL_LANES): those of messages, and the one of words. */
+/* Behind the tags of the host's calls and their leads: those of messages, and the one of words. */
 enum {
-    TAGS = (PEAL_LANES + 1) << PEALI_NET_SLICE_BITS,
+    TAGS = PEALI_PROXY_TAGS + 1,
     WORD_TAG = TAGS + (1 << 2 * LANE_BITS),
 };
 
 /* An order, from when it was taken to when it is over. */
 typedef struct letter {
     peali_post_order order;
-    bool over;
-    peali_net_req req;
+    bool over, head_over;
+    peali_post_head head; /* sent ahead, or as it arrived */
+    peali_net_req req, head_req;
 } letter;
 
 /* Orders up to `over` are over, those up to `taken` under way; numbers go round. */
@@ -57,9 +56,7 @@ struct peali_proxy {
     peali_net *net;
     peali_proxy_word told; /* by this rank */
     line *lines;           /* per rank */
-    peali_post *post;
-    uint32_t lanes;
-    size_t most; /* bytes of a message */
+    peali_proxy_box box;
     peali_proxy_news news;
     peali_proxy *next;
     desk desks[];
@@ -84,7 +81,7 @@ static void take_lock(void)
 
 static unsigned char *message_of(const peali_proxy *p, const peali_post_order *o)
 {
-    return (unsigned char *)p->post + (size_t)o->at * PEALI_POST_UNIT;
+    return p->box.messages + (size_t)o->at * PEALI_POST_UNIT;
 }
 
 static peali_post_head head_of(const peali_post_order *o)
@@ -108,26 +105,34 @@ static bool serves(const peali_proxy *p)
     return p->news.status == PEAL_OK;
 }
 
-static peal_status start(peali_proxy *p, uint32_t lane, letter *l)
+/* The head of a message in a device's memory goes ahead of it, from and to where the host sees it. */
+static peal_status start_head(const peali_proxy *p, uint32_t tag, letter *l)
 {
     const peali_post_order *o = &l->order;
-    const peali_post_head head = head_of(o);
-    if (!o->sends)
-        return p->net->recv_some(p->net, o->peer, tag_of(o, lane), message_of(p, o), p->most, &l->req);
-    memcpy(message_of(p, o), &head, sizeof head);
-    return p->net->send(p->net, o->peer, tag_of(o, lane), message_of(p, o), head.bytes, &l->req);
+    l->head = head_of(o);
+    l->head_over = !p->box.device;
+    if (!p->box.device && o->sends)
+        memcpy(message_of(p, o), &l->head, sizeof l->head);
+    if (!p->box.device)
+        return PEAL_OK;
+    return o->sends ? p->net->send(p->net, o->peer, tag, &l->head, sizeof l->head, &l->head_req)
+                    : p->net->recv(p->net, o->peer, tag, &l->head, sizeof l->head, &l->head_req);
 }
 
-/* The data is there before the flag (bulk::begin acquires it), unless it is that of another call. */
-static void arrived(peali_proxy *p, uint32_t lane, const peali_post_order *o)
+static peal_status start(const peali_proxy *p, uint32_t lane, letter *l)
 {
-    const peali_post_head mine = head_of(o);
-    peali_post_head its;
-    memcpy(&its, message_of(p, o), sizeof its);
-    if (memcmp(&mine, &its, sizeof mine) == 0)
-        peali_store_release(&p->post->flags[lane][o->epoch & 1][o->slot], o->flag);
-    else
-        fail(p, o, PEAL_ERR_MISMATCH, its.signature);
+    const peali_post_order *o = &l->order;
+    const uint32_t tag = tag_of(o, lane);
+    const size_t apart = p->box.device ? sizeof l->head : 0, bytes = (size_t)o->units * PEALI_POST_UNIT - apart;
+    unsigned char *at = message_of(p, o) + apart;
+    peal_status status = start_head(p, tag, l);
+    if (status != PEAL_OK)
+        return status;
+    status = o->sends ? p->net->send(p->net, o->peer, tag, at, bytes, &l->req)
+                      : p->net->recv_some(p->net, o->peer, tag, at, p->box.most - apart, &l->req);
+    if (status != PEAL_OK && !l->head_over)
+        p->net->cancel(p->net, &l->head_req);
+    return status;
 }
 
 /* Starts what kernels have ordered; the number is released by them when the order stands beside it. */
@@ -135,7 +140,7 @@ static void take(peali_proxy *p, uint32_t lane)
 {
     desk *d = &p->desks[lane];
     for (;;) {
-        const peali_post_order *order = &p->post->orders[lane][(d->taken + 1) % PEALI_POST_ORDERS];
+        const peali_post_order *order = &p->box.post->orders[lane][(d->taken + 1) % PEALI_POST_ORDERS];
         if (peali_load_acquire(&order->number) != d->taken + 1)
             return;
         letter *l = &d->letters[++d->taken % PEALI_POST_ORDERS];
@@ -147,16 +152,50 @@ static void take(peali_proxy *p, uint32_t lane)
     }
 }
 
+/* Two calls that differ do not take each other's data. */
+static peal_status compare(const letter *l)
+{
+    const peali_post_head mine = head_of(&l->order);
+    return l->order.sends || memcmp(&mine, &l->head, sizeof mine) == 0 ? PEAL_OK : PEAL_ERR_MISMATCH;
+}
+
+static peal_status test_head(const peali_proxy *p, letter *l)
+{
+    peal_status status = p->net->test(p->net, &l->head_req);
+    l->head_over = status != PEAL_IN_PROGRESS;
+    if (status == PEAL_OK)
+        status = compare(l);
+    if (status < 0)
+        p->net->cancel(p->net, &l->req);
+    return status;
+}
+
+/* PEAL_OK: L is over, and what it brought is where kernels see it. */
+static peal_status test(const peali_proxy *p, letter *l)
+{
+    peal_status status = l->head_over ? PEAL_OK : test_head(p, l);
+    if (status == PEAL_OK)
+        status = p->net->test(p->net, &l->req);
+    if (status != PEAL_OK || l->order.sends)
+        return status;
+    if (p->box.device)
+        return p->box.device->flush(p->box.device->ctx);
+    memcpy(&l->head, message_of(p, &l->order), sizeof l->head);
+    return compare(l);
+}
+
+/* The data is there before the flag (bulk::begin acquires it). */
 static void look(peali_proxy *p, uint32_t lane, letter *l)
 {
-    peal_status status = p->net->test(p->net, &l->req);
+    const peali_post_order *o = &l->order;
+    peal_status status = test(p, l);
     if (status == PEAL_IN_PROGRESS)
         return;
     l->over = true;
     if (status != PEAL_OK)
-        fail(p, &l->order, status, 0);
-    else if (!l->order.sends)
-        arrived(p, lane, &l->order);
+        fail(p, o, status, status == PEAL_ERR_MISMATCH ? l->head.signature : 0);
+    else if (!o->sends)
+        peali_store_release(&p->box.post->flags[lane][o->epoch & 1][o->slot], o->flag);
 }
 
 /* Does anything move? A kernel takes the areas of what is over (get_areas acquires it). */
@@ -173,13 +212,34 @@ static bool serve(peali_proxy *p, uint32_t lane)
     while (d->over != d->taken && d->letters[(d->over + 1) % PEALI_POST_ORDERS].over)
         d->over++;
     if (d->over != before)
-        peali_store_release(&p->post->over[lane].number, d->over);
+        peali_store_release(&p->box.post->over[lane].number, d->over);
     return d->over != before || d->taken != taken;
 }
 
-static bool is_empty(const peali_proxy *p, uint32_t lane)
+/* Serves all lanes: does anything move? A device is this thread's meanwhile. */
+static bool serve_all(peali_proxy *p)
 {
-    return p->desks[lane].over == p->desks[lane].taken;
+    const struct peali_proxy_device *device = p->box.device;
+    bool moved = false;
+    peal_status status = device && serves(p) ? device->enter(device->ctx) : PEAL_OK;
+    if (status != PEAL_OK)
+        fail(p, &(peali_post_order){.peer = (uint16_t)p->net->rank}, status, 0);
+    if (!serves(p))
+        return false;
+    for (uint32_t lane = 0; lane < p->box.lanes && serves(p); lane++)
+        moved |= serve(p, lane);
+    if (device)
+        device->leave(device->ctx);
+    return moved;
+}
+
+/* Is anything under way, of messages that have not failed? */
+static bool is_busy(const peali_proxy *p)
+{
+    bool any = false;
+    for (uint32_t lane = 0; lane < p->box.lanes && serves(p); lane++)
+        any |= p->desks[lane].over != p->desks[lane].taken;
+    return any;
 }
 
 /* What cannot be told need not be: the ranks that wait have deadlines. */
@@ -213,10 +273,8 @@ static bool pass(void)
     bool moved = false, listens = idle > LOOKS || ++passes % LISTEN_EVERY == 0;
     busy = false;
     for (peali_proxy *p = all; p; p = p->next) {
-        for (uint32_t lane = 0; lane < p->lanes && serves(p); lane++) {
-            moved |= serve(p, lane);
-            busy |= !is_empty(p, lane);
-        }
+        moved |= serve_all(p);
+        busy |= is_busy(p);
         if (listens)
             (void)listen(p);
     }
@@ -309,16 +367,23 @@ static bool delist(const peali_proxy *p)
     return last;
 }
 
+static void cancel(const peali_proxy *p, letter *l)
+{
+    if (!l->head_over)
+        p->net->cancel(p->net, &l->head_req);
+    p->net->cancel(p->net, &l->req);
+}
+
 static void forget(const peali_proxy *p, desk *d)
 {
     for (uint32_t n = d->over + 1; n != d->taken + 1; n++)
         if (!d->letters[n % PEALI_POST_ORDERS].over)
-            p->net->cancel(p->net, &d->letters[n % PEALI_POST_ORDERS].req);
+            cancel(p, &d->letters[n % PEALI_POST_ORDERS]);
 }
 
-static peali_proxy *make(peali_net *net, peali_post *post, uint32_t lanes, size_t most)
+static peali_proxy *make(peali_net *net, const peali_proxy_box *box)
 {
-    peali_proxy *p = peali_alloc(1, sizeof *p + lanes * sizeof *p->desks);
+    peali_proxy *p = peali_alloc(1, sizeof *p + box->lanes * sizeof *p->desks);
     line *lines = peali_alloc((size_t)net->nranks, sizeof *lines);
     if (!p || !lines) {
         peali_free(p);
@@ -326,9 +391,7 @@ static peali_proxy *make(peali_net *net, peali_post *post, uint32_t lanes, size_
         return NULL;
     }
     p->net = net;
-    p->post = post;
-    p->lanes = lanes;
-    p->most = most;
+    p->box = *box;
     p->lines = lines;
     for (int r = 0; r < net->nranks; r++) {
         line *l = &lines[r];
@@ -340,7 +403,7 @@ static peali_proxy *make(peali_net *net, peali_post *post, uint32_t lanes, size_
 /* Forgets what is under way. */
 static void discard(peali_proxy *p)
 {
-    for (uint32_t lane = 0; lane < p->lanes; lane++)
+    for (uint32_t lane = 0; lane < p->box.lanes; lane++)
         forget(p, &p->desks[lane]);
     for (int r = 0; r < p->net->nranks; r++) {
         if (p->lines[r].sending)
@@ -352,9 +415,9 @@ static void discard(peali_proxy *p)
     peali_free(p);
 }
 
-peal_status peali_proxy_begin(peali_net *net, peali_post *post, uint32_t lanes, size_t most, peali_proxy **proxy)
+peal_status peali_proxy_begin(peali_net *net, const peali_proxy_box *box, peali_proxy **proxy)
 {
-    peali_proxy *p = make(net, post, lanes, most);
+    peali_proxy *p = make(net, box);
     *proxy = NULL;
     if (!p)
         return PEAL_ERR_MEMORY;
@@ -379,10 +442,8 @@ static void finish(peali_proxy *p, int64_t patience_ns)
     const int64_t end_ns = peali_clock_ns() + patience_ns;
     for (bool left = true; left && peali_clock_ns() < end_ns; peali_clock_yield()) {
         left = listen(p);
-        for (uint32_t lane = 0; lane < p->lanes && serves(p); lane++) {
-            (void)serve(p, lane);
-            left |= !is_empty(p, lane);
-        }
+        (void)serve_all(p);
+        left |= is_busy(p);
         left |= p->net->flush(p->net) == PEAL_IN_PROGRESS;
     }
 }
@@ -456,7 +517,7 @@ int32_t peali_proxy_waits(peali_proxy *proxy, char *text, size_t bytes)
     int32_t peer = -1;
     text[0] = '\0';
     take_lock();
-    for (uint32_t lane = 0; lane < proxy->lanes && peer < 0; lane++) {
+    for (uint32_t lane = 0; lane < proxy->box.lanes && peer < 0; lane++) {
         const letter *l = late(proxy, lane);
         peer = l ? l->order.peer : -1;
         if (l && proxy->net->describe)

@@ -1,9 +1,11 @@
 /*
  * The proxy: the thread of this process that sends and receives what its GPUs' kernels order (lower/post.h). It is there as long as
- * any communicator has a post, rests where nothing is ordered, and asks nothing of CUDA.
+ * any communicator has a post, rests where nothing is ordered, and asks nothing of CUDA but through a box's device.
  */
 #ifndef PEALI_PROXY_H
 #define PEALI_PROXY_H
+
+#include <peal/algo.h>
 
 #include "exec/parley.h"
 #include "lower/post.h"
@@ -23,14 +25,38 @@ typedef struct peali_proxy_word {
     peali_quarrel quarrel; /* mismatch; other_rank -1: that one's call is not known */
 } peali_proxy_word;
 
+/* The post of a GPU, and where its messages lie. */
+typedef struct peali_proxy_box {
+    peali_post *post;
+    unsigned char *messages;
+    uint32_t lanes; /* of POST: the first ones */
+    /*
+     * Bytes, at least, that lie behind the place of each message that is to arrive, and none is longer: of a call that differs all
+     * may be taken, so that it is known for one.
+     */
+    size_t most;
+    /*
+     * NULL: messages lie in host memory. Else in a device's, where NET takes and puts them; the head of each, which the host has to
+     * see, is a message of its own. Between enter and leave the transport may touch the device, and what has arrived is there for
+     * kernels after a flush.
+     */
+    const struct peali_proxy_device {
+        void *ctx;
+        peal_status (*enter)(void *ctx);
+        void (*leave)(void *ctx);
+        peal_status (*flush)(void *ctx);
+    } *device;
+} peali_proxy_box;
+
+/* Its lowest tag is no proxy's; for who tries the transport before there is one. */
+enum { PEALI_PROXY_TAGS = (PEAL_LANES + 1) << PEALI_NET_SLICE_BITS };
+
 /*
- * Serves the first LANES lanes of POST over NET, both of which stay the caller's; NET takes calls of any thread, one at a time for
- * each request. MOST bytes, at least, lie behind the place of each message that is to arrive, and none is longer: of a call that
- * differs all may be taken, so that it is known for one.
+ * Serves BOX over NET: all but the struct stays the caller's. NET takes calls of any thread, one at a time for each request.
  *
  * PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_SYSTEM there can be no thread (logged). Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_proxy_begin(peali_net *net, peali_post *post, uint32_t lanes, size_t most, peali_proxy **proxy);
+PEAL_MUST_CHECK peal_status peali_proxy_begin(peali_net *net, const peali_proxy_box *box, peali_proxy **proxy);
 
 /*
  * What was sent or told has left, unless the transport cannot say so within PATIENCE_NS; what is under way is forgotten, and POST

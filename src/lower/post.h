@@ -4,7 +4,8 @@
  *
  * Each lane has a queue of orders, numbered on through all calls: a kernel fills in an order and then its number, and the proxy,
  * which knows the next number, starts what it says. So a kernel is known by nothing but what it writes here, also one of a graph
- * that is run again. Behind this struct lie the messages: for each lane two areas of what arrives, and two of what is sent.
+ * that is run again. The messages lie elsewhere, in host memory or the GPU's: for each lane two areas of what arrives, and then for
+ * each two of what is sent.
  */
 #ifndef PEALI_POST_H
 #define PEALI_POST_H
@@ -18,7 +19,7 @@ enum {
     PEALI_POST_UNIT = 16,   /* bytes; messages begin at multiples of it, and are as long */
 };
 
-/* The first unit of each message, filled in by the sender's proxy: two calls that differ must not take each other's data. */
+/* The first unit of each message is the proxies': what the sender's says. Two calls that differ must not take each other's data. */
 typedef struct peali_post_head {
     uint32_t signature, epoch;
     uint64_t bytes; /* of the message */
@@ -31,7 +32,7 @@ typedef struct peali_post_order {
     uint16_t peer;      /* rank of the communicator */
     uint8_t lane;       /* of the algorithm */
     uint8_t sends;
-    uint32_t at, units; /* of the message and its head, from the start of the post */
+    uint32_t at, units; /* of the message and its head, from the start of the messages */
     uint32_t slot;      /* an arrival sets flags[lane][epoch mod 2][slot] */
     uint32_t flag;      /* to this */
 } peali_post_order;

@@ -24,6 +24,18 @@ typedef struct peali_net_req {
 /* Tags are below 2^22: Open MPI's UCX PML ends at 2^23 - 1 (FACTS). The low bits are a slice, above them is a lane. */
 enum { PEALI_NET_TAG_BITS = 22, PEALI_NET_SLICE_BITS = 16 };
 
+/* An allocation of a device, all of it. */
+typedef struct peali_net_memory {
+    void *at;
+    size_t bytes;
+    uint64_t id;     /* never another's */
+    bool host_reads; /* the host may touch it where it is */
+} peali_net_memory;
+
+typedef struct peali_net_why {
+    char text[256];
+} peali_net_why;
+
 struct peali_net {
     const char *name; /* "loop", "mpi", "ucx" */
     int rank, nranks;
@@ -73,6 +85,14 @@ struct peali_net {
 
     /* Says in TEXT how a message to PEER, or from it, goes: devices and hosts. NULL: nothing to be said. */
     void (*describe)(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes);
+
+    /*
+     * Registers MEMORY: from now until unmap, for which no request is under way that touches it, messages may lie there. One at a
+     * time. PEAL_OK; or WHY says what keeps the transport from it: PEAL_ERR_UNSUPPORTED, PEAL_ERR_NET, PEAL_ERR_MEMORY.
+     * NULL: nothing has to be registered, and messages may lie where the host, or with device_memory a device, can read them.
+     */
+    peal_status (*map)(peali_net *net, const peali_net_memory *memory, peali_net_why *why);
+    void (*unmap)(peali_net *net);
 
     /* Frees the net. No request is under way, unless the communicator failed. */
     void (*destroy)(peali_net *net);

@@ -217,6 +217,18 @@ static void fault_describe(peali_net *net, int peer, uint32_t tag, bool sends, c
     f->inner->describe(f->inner, peer, tag, sends, text, bytes);
 }
 
+static peal_status fault_map(peali_net *net, const peali_net_memory *memory, peali_net_why *why)
+{
+    struct fault_net *f = (struct fault_net *)net;
+    return f->inner->map(f->inner, memory, why);
+}
+
+static void fault_unmap(peali_net *net)
+{
+    struct fault_net *f = (struct fault_net *)net;
+    f->inner->unmap(f->inner);
+}
+
 static void fault_destroy(peali_net *net)
 {
     struct fault_net *f = (struct fault_net *)net;
@@ -240,6 +252,8 @@ peal_status peali_net_fault_create(peali_net *inner, const peali_fault *fault, p
                          .recv_some = fault_recv_some, .test = fault_test, .cancel = fault_cancel,
                          .progress = fault_progress, .flush = fault_flush, .destroy = fault_destroy};
     f->net.describe = inner->describe ? fault_describe : NULL;
+    f->net.map = inner->map ? fault_map : NULL;
+    f->net.unmap = inner->unmap ? fault_unmap : NULL;
     *net = &f->net;
     return PEAL_OK;
 }

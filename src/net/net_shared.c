@@ -74,6 +74,19 @@ static void shared_describe(peali_net *net, int peer, uint32_t tag, bool sends, 
     (void)leave(net, PEAL_OK);
 }
 
+static peal_status shared_map(peali_net *net, const peali_net_memory *memory, peali_net_why *why)
+{
+    peali_net *inner = enter(net);
+    return leave(net, inner->map(inner, memory, why));
+}
+
+static void shared_unmap(peali_net *net)
+{
+    peali_net *inner = enter(net);
+    inner->unmap(inner);
+    (void)leave(net, PEAL_OK);
+}
+
 static void shared_destroy(peali_net *net)
 {
     struct shared_net *s = (struct shared_net *)net;
@@ -101,6 +114,8 @@ peal_status peali_net_shared_create(peali_net *inner, peali_net **net)
     s->net.progress = shared_progress;
     s->net.flush = shared_flush;
     s->net.describe = inner->describe ? shared_describe : NULL;
+    s->net.map = inner->map ? shared_map : NULL;
+    s->net.unmap = inner->unmap ? shared_unmap : NULL;
     s->net.destroy = shared_destroy;
     *net = &s->net;
     return PEAL_OK;

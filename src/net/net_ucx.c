@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/envelope.h"
-#include "net/ucx_hub.h"
+#include "net/ucx_memory.h"
 
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
 /* For how long, in all, what UCX cannot take back is waited for: sends, and receives, which go on to read the sender's memory. */
@@ -52,6 +52,7 @@ struct ucx_net {
     peali_ucx_pending *pending;
     int64_t left_ns[2]; /* of SEND_NS and RECV_NS */
     bool spoilt;        /* what was cancelled has not ended */
+    peali_ucx_memory memory;
 };
 
 /* A peali_net_req, as this transport fills it. */
@@ -208,7 +209,7 @@ static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *
     struct link *link = link_of(u, peer, rail);
     struct request *r = (struct request *)req;
     *r = (struct request){.bytes = bytes, .tag = tag, .rail = (unsigned)rail, .peer = peer};
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = UCS_MEMORY_TYPE_HOST};
+    ucp_request_param_t param = peali_ucx_memory_param(&u->memory, u->hubs[rail], rail, data);
     peali_ucx_hub *hub = lock(u, rail);
     ucs_status_t status = connect_to(u, peer, rail);
     if (status == UCS_OK) {
@@ -227,8 +228,8 @@ static peal_status receive(peali_net *net, const struct request *like, void *dat
     struct request *r = (struct request *)req;
     *r = *like;
     r->rail = (unsigned)rail_of(u, r->peer, r->tag, false);
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                 .memory_type = UCS_MEMORY_TYPE_HOST};
+    ucp_request_param_t param = peali_ucx_memory_param(&u->memory, u->hubs[r->rail], r->rail, data);
+    param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     peali_ucx_hub *hub = lock(u, r->rail);
     ucs_status_ptr_t answer =
         u->ucp->ucp_tag_recv_nbx(hub->worker, data, r->bytes, wire_tag(u->id, r->peer, r->tag), ~(ucp_tag_t)0, &param);
@@ -397,8 +398,21 @@ static void forget_strays(const struct ucx_net *u, peali_ucx_hub *hub)
     }
 }
 
+static peal_status ucx_map(peali_net *net, const peali_net_memory *memory, peali_net_why *why)
+{
+    struct ucx_net *u = (struct ucx_net *)net;
+    return peali_ucx_memory_map(&u->memory, u->hubs, net->rails, net->rank, memory, why);
+}
+
+static void ucx_unmap(peali_net *net)
+{
+    struct ucx_net *u = (struct ucx_net *)net;
+    peali_ucx_memory_unmap(&u->memory, u->hubs);
+}
+
 static void net_free(struct ucx_net *u)
 {
+    peali_ucx_memory_unmap(&u->memory, u->hubs);
     while (u->nhubs > 0)
         peali_ucx_hub_leave(&u->hubs[--u->nhubs], u->spoilt);
     peali_free(u->card);
@@ -571,8 +585,8 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
     u->left_ns[1] = RECV_NS;
     u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
                          .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .cancel = ucx_cancel,
-                         .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .destroy = ucx_destroy,
-                         .any_thread = true};
+                         .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .map = ucx_map,
+                         .unmap = ucx_unmap, .destroy = ucx_destroy, .any_thread = true};
     peal_status status = furnish(u, rails);
     if (status != PEAL_OK) {
         net_free(u);

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "net/net_ucx.h"
+#include "net/ucx_memory.h"
 
 /* The hubs that new nets join, one for each device. */
 static peali_ucx_hub *current;
@@ -52,6 +53,8 @@ static ucs_status_t open_worker(peali_ucx_hub *h)
     size_t bytes = 0;
     ucs_status_t status = open_context(h);
     if (status == UCS_OK)
+        status = peali_ucx_memory_open(h);
+    if (status == UCS_OK)
         status = h->ucp->ucp_worker_create(h->context, &worker, &h->worker);
     if (status == UCS_OK)
         status = h->ucp->ucp_worker_set_am_recv_handler(h->worker, &fence);
@@ -68,6 +71,7 @@ static void hub_free(peali_ucx_hub *h)
         h->ucp->ucp_worker_release_address(h->worker, h->address);
     if (h->worker)
         h->ucp->ucp_worker_destroy(h->worker);
+    peali_regions_destroy(&h->regions);
     if (h->context)
         h->ucp->ucp_cleanup(h->context);
     for (int b = 0; b < PEALI_UCX_BUCKETS; b++)

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/regions.h"
 #include "net/ucx_library.h"
 #include "net/ucx_rails.h"
 
@@ -45,6 +46,8 @@ typedef struct peali_ucx_hub {
     const peali_ucx_library *ucp;
     pthread_mutex_t lock; /* of the worker, all that belongs to it, and peers: UCX is told that one thread at a time comes */
     ucp_context_h context;
+    ucs_memory_type_t device; /* what device memory is to UCX: of the host, where it knows nothing of CUDA */
+    peali_regions *regions;   /* of memory that is registered */
     ucp_worker_h worker;
     ucp_address_t *address; /* of the worker */
     peali_ucx_card card;

@@ -15,7 +15,10 @@
     F(ucp_config_modify)                                                                                                          \
     F(ucp_config_release)                                                                                                         \
     F(ucp_init_version)                                                                                                           \
+    F(ucp_context_query)                                                                                                          \
     F(ucp_context_print_info)                                                                                                     \
+    F(ucp_mem_map)                                                                                                                \
+    F(ucp_mem_unmap)                                                                                                              \
     F(ucp_cleanup)                                                                                                                \
     F(ucp_worker_create)                                                                                                          \
     F(ucp_worker_destroy)                                                                                                         \

@@ -52,12 +52,26 @@ typedef struct peali_fabric_here {
     size_t locked_bytes;   /* what this process may lock into memory; SIZE_MAX: all */
 } peali_fabric_here;
 
+/* Threads: any. */
+peali_fabric_here peali_fabric_look_here(void);
+
 /* The host whose / is at ROOT ("" for this one). NULL: no memory. The caller frees it with peali_free. Threads: any. */
 peali_fabric *peali_fabric_read(const char *root);
 
 /* How far two devices are apart, in the words of nvidia-smi: "PIX", "PXB", "PHB", "NODE" or "SYS"; smaller is nearer. */
 typedef enum peali_distance { PEALI_PIX, PEALI_PXB, PEALI_PHB, PEALI_NODE, PEALI_SYS } peali_distance;
 peali_distance peali_fabric_distance(const peali_pci *a, const peali_pci *b);
+
+/* What keeps all GPUs from being read by the network directly; NULL: nothing that shows here. Threads: any. */
+const char *peali_fabric_no_direct(const peali_fabric *fabric, const peali_fabric_here *here);
+
+/*
+ * Should the device of UCX that is named RAIL ("mlx5_0:1") read the memory of the GPU at the PCI address GPU by itself? Not where
+ * more than switches are between them: then host memory is as good a way. WHY, of BYTES, says why not. Threads: any.
+ */
+bool peali_fabric_direct(const peali_fabric *fabric, const peali_fabric_here *here, const char *gpu, const char *rail, char *why,
+                         size_t bytes);
+const char *peali_distance_name(peali_distance distance); /* "PIX" */
 
 /*
  * Does port P run slower than it should: than another of its kind, or its slot than the port? WHY, of BYTES, then says how.

@@ -67,8 +67,7 @@ static const char *unusable(const peali_port *port)
     return port->may_open ? NULL : "this process may not open its device";
 }
 
-/* What keeps all GPUs from being read by the network directly; NULL: nothing that shows here. */
-static const char *no_direct(const peali_fabric *f, const peali_fabric_here *here)
+const char *peali_fabric_no_direct(const peali_fabric *f, const peali_fabric_here *here)
 {
     bool any = false;
     for (int p = 0; p < f->nports; p++)
@@ -89,14 +88,15 @@ static void print_way(const char *name, const char *why_not, const char *else_wh
 
 static void print_direct(const peali_fabric *f, const peali_fabric_here *here, FILE *to)
 {
-    const char *why = no_direct(f, here);
+    const char *why = peali_fabric_no_direct(f, here);
     if (f->ngpus == 0)
         return;
     fputs("\nthe network and GPU memory\n", to);
     print_way("dma-buf", no_dma_buf(f, here), "may work", to);
     print_way("peer memory", no_peer_memory(f), "may work", to);
     print_way("ucx", no_modules(here), "has the modules ib and cuda", to);
-    fprintf(to, "  so GPU memory %s%s\n", why ? "goes through host memory: " : "may go directly", why ? why : "");
+    fprintf(to, "  so GPU memory %s%s\n", why ? "goes through host memory: " : "may go directly (PEAL_GDR=auto: where PIX or PXB)",
+            why ? why : "");
 }
 
 static void print_link(const peali_pci *pci, FILE *to)
@@ -187,14 +187,13 @@ static const peali_port *nearest(const peali_fabric *f, const peali_pci *gpu)
 
 static void print_gpu(const peali_fabric *f, int g, FILE *to)
 {
-    static const char *const names[] = {"PIX", "PXB", "PHB", "NODE", "SYS"};
     const peali_pci *gpu = &f->gpu[g];
     const peali_port *near = nearest(f, gpu);
     char numa[16];
     fprintf(to, "  %-2d %-12s %4s  %-8s", g, gpu->address, number_or_dash(gpu->numa, numa), near ? near->device : "-");
     for (int p = 0; p < f->nports; p++)
         if (first_of_device(f, p))
-            fprintf(to, " %*s", column(&f->port[p]), names[peali_fabric_distance(gpu, &f->port[p].pci)]);
+            fprintf(to, " %*s", column(&f->port[p]), peali_distance_name(peali_fabric_distance(gpu, &f->port[p].pci)));
     fputs("\n", to);
 }
 

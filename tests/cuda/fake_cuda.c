@@ -155,10 +155,21 @@ peali_cu_result cuDeviceGetAttribute(int *value, peali_cu_enum attribute, peali_
     int arch = fake_number("FAKE_CUDA_ARCH", 90);
     if (!exists(device))
         return INVALID_DEVICE;
-    if (attribute != PEALI_CU_DEVICE_MAJOR && attribute != PEALI_CU_DEVICE_MINOR)
-        return INVALID_VALUE;
-    *value = attribute == PEALI_CU_DEVICE_MAJOR ? arch / 10 : arch % 10;
-    return 0;
+    switch (attribute) {
+    case PEALI_CU_DEVICE_MAJOR: *value = arch / 10; return 0;
+    case PEALI_CU_DEVICE_MINOR: *value = arch % 10; return 0;
+    case PEALI_CU_DEVICE_RDMA_ORDERING: *value = 0; return 0;
+    case PEALI_CU_DEVICE_RDMA_FLUSHES: *value = fake_number("FAKE_CUDA_FLUSHES", PEALI_CU_RDMA_FLUSH_HOST); return 0;
+    default: return INVALID_VALUE;
+    }
+}
+
+peali_cu_result cuFlushGPUDirectRDMAWrites(peali_cu_enum target, peali_cu_enum scope)
+{
+    ENTER(cuFlushGPUDirectRDMAWrites);
+    if (!fake_current())
+        return INVALID_CONTEXT;
+    return target == PEALI_CU_RDMA_CONTEXT && scope == PEALI_CU_RDMA_OWNER ? 0 : INVALID_VALUE;
 }
 
 peali_cu_result cuDeviceGetUuid_v2(peali_cu_uuid *uuid, peali_cu_device device)

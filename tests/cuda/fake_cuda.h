@@ -9,6 +9,8 @@
  *     FAKE_CUDA_LACKS=75        an architecture that no image has
  *     FAKE_CUDA_P2P=none        devices cannot access each other; lost: stores to another are lost; hang: they never end;
  *                               pci: it goes over PCI, so without atomics
+ *     FAKE_CUDA_HOST=1          the host has addresses for device memory, too
+ *     FAKE_CUDA_FLUSHES=0       nobody can flush what a network writes to a device, which kernels are not sure to see
  *     FAKE_CUDA_FAIL=cuMemAlloc_v2:2:999    the second call of it from now on fails with 999
  *
  * Pointers are addresses of the process, on devices too. The only kernel parameter is a peali_cuda_call, but for the kernel that

@@ -263,13 +263,14 @@ peali_cu_result cuMemHostGetDevicePointer_v2(peali_cu_ptr *out, void *at, unsign
 }
 
 /* Of these attributes alone. */
-static bool attribute_of(const block *b, peali_cu_enum attribute, void *value)
+static bool attribute_of(const block *b, peali_cu_ptr at, peali_cu_enum attribute, void *value)
 {
     switch (attribute) {
     case PEALI_CU_POINTER_MEMORY: *(unsigned *)value = b ? (unsigned)b->kind : 0; return true;
     case PEALI_CU_POINTER_MANAGED: *(unsigned *)value = b && b->managed; return true; /* a boolean of four bytes */
     case PEALI_CU_POINTER_DEVICE: *(int *)value = b ? where(b) : -2; return true;
     case PEALI_CU_POINTER_BUFFER: *(unsigned long long *)value = b ? b->serial : 0; return b != NULL;
+    case PEALI_CU_POINTER_HOST: *(void **)value = (void *)(uintptr_t)(fake_number("FAKE_CUDA_HOST", 0) ? at : 0); return b != NULL;
     default: return false;
     }
 }
@@ -281,7 +282,7 @@ peali_cu_result cuPointerGetAttributes(unsigned n, peali_cu_enum *attributes, vo
     pthread_mutex_lock(&fake_lock);
     const block *b = find(at);
     for (unsigned i = 0; i < n; i++)
-        all = attribute_of(b, attributes[i], values[i]) && all;
+        all = attribute_of(b, at, attributes[i], values[i]) && all;
     pthread_mutex_unlock(&fake_lock);
     return all ? 0 : INVALID_VALUE;
 }

@@ -182,7 +182,7 @@ static void all_programs(void **ctx)
                 continue;
             for (int k = 0; k < 5 * 2 * PEALI_CUDA_PROTOS; k++) {
                 peali_cuda_job job = {peali_algos[a]->kind, counts[k % 5], PEAL_FLOAT, PEAL_SUM, n / 2,
-                                      (peali_cuda_proto)(k / 5 % PEALI_CUDA_PROTOS), 24, 0};
+                                      (peali_cuda_proto)(k / 5 % PEALI_CUDA_PROTOS), 24, 0, 0};
                 for (int r = 0; r < n; r++) {
                     assert_int_equal(peali_cuda_load(w.programs[r], &job, &layout[k / 15], &calls[r], &ctas[r]), PEAL_OK);
                     assert_true(ctas[r] == ctas[0] && ctas[r] >= 1 && ctas[r] <= 24 && ctas[r] <= calls[r].slices);
@@ -203,7 +203,7 @@ static void all_programs(void **ctx)
 static void refusals(void **ctx)
 {
     peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4);
-    peali_cuda_job job = {PEAL_ALLREDUCE, 100, PEAL_LONG_DOUBLE, PEAL_SUM, 0, PEALI_CUDA_LL, 4, 0};
+    peali_cuda_job job = {PEAL_ALLREDUCE, 100, PEAL_LONG_DOUBLE, PEAL_SUM, 0, PEALI_CUDA_LL, 4, 0, 0};
     int32_t ranks[] = {0, 1, 2, 3};
     peal_problem problem = {.kind = PEAL_ALLREDUCE, .op = PEAL_SUM, .nranks = 4, .nnodes = 1};
     const peal_algo *ring = peali_algo_find(PEAL_ALLREDUCE, "ring");

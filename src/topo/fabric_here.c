@@ -2,7 +2,7 @@
  * What this process has of UCX: its modules are plugins in a folder beside libucp, and no call lists them. libucp is looked for by
  * name, as the transport does it, so that a build without UCX tells the same.
  */
-#include "rdma.h"
+#include "topo/fabric.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -42,7 +42,7 @@ static void find_ucx(peali_fabric_here *here)
     here->ucx_cuda = has_module(set ? set : folder, "cuda");
 }
 
-peali_fabric_here peali_rdma_here(void)
+peali_fabric_here peali_fabric_look_here(void)
 {
     peali_fabric_here here = {.locked_bytes = SIZE_MAX};
     struct rlimit most;
