@@ -239,6 +239,7 @@ static void graph_replays(seat *s, peali_cu_enum mode)
     chain c = {seat_alloc(s, sizeof ones), 3}, d = {c.at, 1};
     SEAT_CHECK(s, peal_comm_premul(s->comm, &times, PEAL_INT32) == PEAL_OK);
     fake_exec three = seat_capture(s, mode, capture_chain, &c, 3), one = seat_capture(s, mode, capture_chain, &d, 1);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK); /* on one GPU, to make a graph waits for the kernels of others */
     seat_copy(s, c.at, ones, sizeof ones);
     for (int k = 0; k < replays; k++) {
         seat_must(cuGraphLaunch(three, s->stream), "cuGraphLaunch");

@@ -96,7 +96,9 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     size_t bytes = vector_bytes(comm, c);
     const peal_algo *forced = comm->forced[c->kind];
     int proto = peali_config_get()->proto;
-    choice->direct = !apart(comm) && (proto == PEALI_CUDA_PROTOS || (proto < 0 && bytes >= direct_bytes[c->kind]));
+    /* Not with ranks that share a GPU: on H200, some of a thousand short calls that voted there were not right. */
+    choice->direct = !apart(comm) && traits->sharing == 1 &&
+                     (proto == PEALI_CUDA_PROTOS || (proto < 0 && bytes >= direct_bytes[c->kind]));
     const struct row *row = find(comm, problem.kind, choice->direct ? SIZE_MAX : bytes);
     if (forced && !peali_algo_fits(forced, &problem)) {
         peali_coll_refuse(comm, c, "algorithm %s, which was asked for, does not fit %d GPUs", forced->name,
@@ -115,7 +117,8 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     choice->algo = forced ? forced : peali_algo_find(problem.kind, row->algo);
     if (!peali_algo_fits(choice->algo, &problem)) /* leaders of nodes of one size */
         choice->algo = peali_algo_find(problem.kind, "hierarchical");
-    choice->proto = choice->direct ? PEALI_CUDA_BULK : proto >= 0 ? (peali_cuda_proto)proto : row->proto;
+    choice->proto = choice->direct || proto == PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK :
+                    proto >= 0 ? (peali_cuda_proto)proto : row->proto;
     if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
         choice->proto = PEALI_CUDA_BULK;
     choice->most_ctas = most_ctas(comm, traits);

@@ -11,8 +11,7 @@
 enum {
     WORK_PACKS = 64,    /* a slice of less is not worth a CTA of its own */
     LANES = 64,         /* enough CTAs to fill NVLink */
-    LEAST_AREA = 2048,  /* of a lane and protocol */
-    USUAL_AREA = 4096,  /* one-line areas are not made smaller for the sake of more lanes */
+    LEAST_AREA = 4096,  /* of a lane and protocol; rather fewer lanes than less */
 };
 
 typedef struct loader {
@@ -63,7 +62,7 @@ peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks)
 {
     uint32_t lanes = LANES;
     peali_cuda_layout l = lay_out_lanes(bytes, nranks, lanes);
-    while (l.area_bytes[PEALI_CUDA_LL] < USUAL_AREA && lanes > 1) {
+    while (l.bytes == 0 && lanes > 1) {
         lanes /= 2;
         l = lay_out_lanes(bytes, nranks, lanes);
     }

@@ -119,7 +119,6 @@ static inline fake_exec seat_capture(seat *s, peali_cu_enum mode, void (*capture
     }
     seat_must(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
     seat_must(cuGraphDestroy(graph), "cuGraphDestroy");
-    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK); /* on one GPU, to make a graph waits for the kernels of others */
     return exec;
 }
 
