@@ -15,16 +15,10 @@
 DEVICE slice direct_slice(const peali_cuda_call &c, uint32_t number, uint32_t epoch)
 {
     const peali_cuda_direct &d = c.direct;
-    bool longer = number < d.long_slices;
     slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0, true};
-    s.packs = number < d.slices ? d.slice_packs + longer : 0;
-    s.block_packs = d.block_packs;
-    s.long_blocks = d.long_blocks + longer;
-    if (s.long_blocks == c.blocks) {
-        s.block_packs++;
-        s.long_blocks = 0;
-    }
-    s.at = ((uint64_t)number * d.slice_packs + (longer ? number : d.long_slices)) * PEALI_CUDA_PACK;
+    cut_out(s, number, d.slice_packs, d.long_slices, d.block_packs, d.long_blocks);
+    if (number >= d.slices)
+        s.packs = 0;
     return s;
 }
 

@@ -338,8 +338,8 @@ DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank)
 }
 
 /*
- * Asks for what each call reads of its parameters. Every launch has them at an address of its own, of which no cache knows: one
- * wait for all is a microsecond less than one for each piece.
+ * Asks for what each call reads of its parameters. Every launch has them at an address of its own, of which no cache knows: to
+ * wait for all at once made short calls on 2 H200 about 0.1 us quicker.
  */
 DEVICE void ask_for_parameters(const peali_cuda_call &c)
 {

@@ -69,12 +69,36 @@ DEVICE bool begin_lines(const task &t, bool ok)
     return t.op.sync ? !meet(t.s.threads, !ok) : ok;
 }
 
+/* What both kinds of lines do alike: little. */
+struct lines {
+    enum { DIRECT = 0 };
+
+    static DEVICE_MEMBER bool begin(const task &t, bool ok)
+    {
+        return begin_lines(t, ok);
+    }
+
+    template <class Place> static DEVICE_MEMBER void copy_plain(const task &, const sources<1> &, Place &)
+    {
+    }
+
+    template <class A, int K, class Place>
+    static DEVICE_MEMBER void reduce_plain(const task &, const sources<K> &, const A &, Place &)
+    {
+    }
+
+    static DEVICE_MEMBER bool end(const task &, bool ok)
+    {
+        return ok;
+    }
+};
+
 /*
  * Lines of 16 bytes: two halves of data and flag, each of which arrives whole, so that a flag of this epoch says that the data
  * beside it is of this epoch too (store_line in put pairs with load_line in gather). No order is needed between halves or lines.
  */
-struct ll {
-    enum { WORDS = 1, DIRECT = 0 };
+struct ll : lines {
+    enum { WORDS = 1 };
 
     struct place {
         uint32_t u;
@@ -104,20 +128,6 @@ struct ll {
     static DEVICE_MEMBER bool skewed(uint32_t)
     {
         return false;
-    }
-
-    static DEVICE_MEMBER bool begin(const task &t, bool ok)
-    {
-        return begin_lines(t, ok);
-    }
-
-    static DEVICE_MEMBER void copy_plain(const task &, const sources<1> &, place &)
-    {
-    }
-
-    template <class A, int K>
-    static DEVICE_MEMBER void reduce_plain(const task &, const sources<K> &, const A &, place &)
-    {
     }
 
     template <int K>
@@ -156,11 +166,6 @@ struct ll {
         if (p.data(t))
             store_line(slot + 16 * (uint64_t)p.u, line);
     }
-
-    static DEVICE_MEMBER bool end(const task &, bool ok)
-    {
-        return ok;
-    }
 };
 
 /*
@@ -170,8 +175,8 @@ struct ll {
  * other lines than the threads have: then each waits for the flag of its word's line (load_word_acquire), which is there no
  * sooner than the word is, and only then loads it.
  */
-struct ll128 {
-    enum { WORDS = 1, DIRECT = 0, THREADS = 16 };
+struct ll128 : lines {
+    enum { WORDS = 1, THREADS = 16 };
 
     struct place {
         uint32_t line, column, u;
@@ -223,11 +228,6 @@ struct ll128 {
         return word % PEALI_CUDA_LINE_WORDS != 0;
     }
 
-    static DEVICE_MEMBER bool begin(const task &t, bool ok)
-    {
-        return begin_lines(t, ok);
-    }
-
     /* Word WORD of SLOT; false where it is not there yet. */
     static DEVICE_MEMBER bool load_skewed(const unsigned char *slot, uint32_t word, uint64_t flag, uint64_t *v)
     {
@@ -236,15 +236,6 @@ struct ll128 {
             return false;
         *v = load_word((const uint64_t *)line + word % PEALI_CUDA_LINE_WORDS);
         return true;
-    }
-
-    static DEVICE_MEMBER void copy_plain(const task &, const sources<1> &, place &)
-    {
-    }
-
-    template <class A, int K>
-    static DEVICE_MEMBER void reduce_plain(const task &, const sources<K> &, const A &, place &)
-    {
     }
 
     template <int K>
@@ -277,11 +268,6 @@ struct ll128 {
     static DEVICE_MEMBER void put(const task &t, const place &p, unsigned char *slot, const uint64_t *v)
     {
         store_warp(slot + p.offset(), p.flag() ? flag_of(t) : v[0], p.used(t));
-    }
-
-    static DEVICE_MEMBER bool end(const task &, bool ok)
-    {
-        return ok;
     }
 };
 

@@ -24,18 +24,25 @@ DEVICE uint32_t flag_of(uint32_t epoch)
     return epoch | 0x80000000U;
 }
 
-DEVICE slice slice_of(const peali_cuda_call &c, uint32_t number, uint32_t epoch)
+/* Fills in what S is of a part that is cut into slices like this, of which LONG_SLICES, the first ones, are a pack longer. */
+DEVICE void cut_out(slice &s, uint32_t number, uint32_t slice_packs, uint32_t long_slices, uint32_t block_packs,
+                    uint32_t long_blocks)
 {
-    bool longer = number < c.long_slices;
-    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0, c.aligned != 0};
-    s.packs = c.slice_packs + longer;
-    s.block_packs = c.block_packs;
-    s.long_blocks = c.long_blocks + longer;
-    if (s.long_blocks == c.blocks) {
+    bool longer = number < long_slices;
+    s.packs = slice_packs + longer;
+    s.block_packs = block_packs;
+    s.long_blocks = long_blocks + longer;
+    if (s.long_blocks == s.c.blocks) {
         s.block_packs++;
         s.long_blocks = 0;
     }
-    s.at = ((uint64_t)number * c.slice_packs + (longer ? number : c.long_slices)) * PEALI_CUDA_PACK;
+    s.at = ((uint64_t)number * slice_packs + (longer ? number : long_slices)) * PEALI_CUDA_PACK;
+}
+
+DEVICE slice slice_of(const peali_cuda_call &c, uint32_t number, uint32_t epoch)
+{
+    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0, c.aligned != 0};
+    cut_out(s, number, c.slice_packs, c.long_slices, c.block_packs, c.long_blocks);
     s.area = c.layout.areas[c.proto] + (2 * s.lane + (epoch & 1)) * c.layout.area_bytes[c.proto];
     return s;
 }
