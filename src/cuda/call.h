@@ -9,8 +9,9 @@
  *
  * The vector is PARTS parts of part_bytes: one, or (allgather, reduce_scatter) one for each rank. A part has P packs of 16 bytes,
  * the last one not full, which are dealt to K slices, and those of a slice to the m blocks of a part; wherever something does not
- * divide, the first ones have one pack more. The kernel divides nothing: q, r in x packs over y are x / y and x mod y. Block b of
- * all parts begins at pack pos(b) of a slice: (b / m) L + pos(b mod m) where L are the packs of a part in this slice.
+ * divide, the first ones have one pack more. The kernel divides nothing: q, r in x packs over y are x / y and x mod y, and a
+ * division by m is a multiplication (there are fewer than 2^16 blocks, and m is at most half of them if there are parts). Block b
+ * of all parts begins at pack pos(b) of a slice: (b / m) L + pos(b mod m) where L are the packs of a part in this slice.
  *
  * Messages to ranks out of reach lie in slots, too, of host memory or this device's: the kernel fills and drains them, and the
  * proxy sends and receives (lower/post.h).
@@ -18,12 +19,14 @@
 #ifndef PEALI_CUDA_CALL_H
 #define PEALI_CUDA_CALL_H
 
+#include <stdalign.h>
 #include <stdint.h>
 
 #include "lower/post.h"
 
 enum {
     PEALI_CUDA_RANKS = 16, /* within reach, and so the most sources */
+    PEALI_CUDA_FEW = 4, /* sources, for which each kernel has a loop */
     PEALI_CUDA_OPS = 72,
     PEALI_CUDA_LOCS = 272, /* with these two, a call takes less than the 4 KiB of parameters that every driver has */
     PEALI_CUDA_LANES = 64,
@@ -61,12 +64,21 @@ typedef struct peali_cuda_loc {
     uint32_t at;   /* slot, scratch: its start, in units of 16 bytes from that of the area, or of a lane's scratch */
 } peali_cuda_loc;
 
-/* What is among the operands: slots; more than one source in IN, OUT and scratch. */
-enum { PEALI_CUDA_FROM_SLOTS = 1, PEALI_CUDA_TO_SLOTS = 2, PEALI_CUDA_MANY_OWN = 4 };
+/*
+ * What is among the operands: slots; more than one source in IN, OUT and scratch; slots or scratch that begin with another block
+ * than the operation. From OWN_WHERE on: in which of IN, OUT, scratch or a slot that a message fills the one of those sources is.
+ */
+enum {
+    PEALI_CUDA_FROM_SLOTS = 1,
+    PEALI_CUDA_TO_SLOTS = 2,
+    PEALI_CUDA_MANY_OWN = 4,
+    PEALI_CUDA_WITHIN = 8,
+    PEALI_CUDA_OWN_WHERE = 16,
+};
 
 /*
- * Reduce nsrc sources in order, store to ndst destinations. No destination: the sources must have arrived. No source: a message is
- * to arrive at the destination.
+ * Reduce nsrc sources in order, store to ndst destinations, of which the first nput are slots. No destination: the sources must
+ * have arrived. No source: a message is to arrive at the destination.
  */
 typedef struct peali_cuda_op {
     uint8_t nsrc, ndst;
@@ -77,7 +89,8 @@ typedef struct peali_cuda_op {
     uint16_t peer;  /* of a message: rank of the communicator */
     uint8_t lane;   /* and the algorithm's lane */
     uint8_t number; /* and which of the slice's messages it is */
-    uint16_t pad;
+    uint8_t own;    /* the source that is in IN, OUT, scratch or a slot that a message fills; nsrc: none */
+    uint8_t nput;
 } peali_cuda_op;
 
 /*
@@ -140,7 +153,8 @@ typedef struct peali_cuda_call {
     uint32_t parts, blocks, slices;    /* blocks of a part */
     uint32_t slice_packs, long_slices; /* packs of a part over slices */
     uint32_t block_packs, long_blocks; /* slice_packs over blocks */
-    uint32_t nops;
+    uint32_t part_of;                  /* block b is of part (b * part_of) >> 31 */
+    uint32_t nops;      /* at least 1, where there are slices */
     uint32_t signature; /* never 0 */
     uint8_t me, nranks; /* within reach */
     uint8_t proto;      /* peali_cuda_proto */
@@ -149,6 +163,7 @@ typedef struct peali_cuda_call {
     uint8_t aligned;    /* in and out begin at a multiple of 16 bytes, and so do all parts */
     uint8_t scaled;     /* premultiplied sum: this rank's elements count SCALAR times */
     uint8_t messages;   /* of a slice */
+    uint8_t rare;       /* it needs a kernel that has everything (cuda/protocol.cuh) */
     uint16_t stores_to; /* bit per rank: it has slots that this one fills */
     uint16_t hears;     /* bit per rank: this one's end waits for its begin */
     uint64_t scalar;    /* over and over in 8 bytes */
@@ -166,7 +181,7 @@ typedef struct peali_cuda_call {
     const uint32_t *abort; /* in host memory: not 0, leave. Read once in a while by who waits */
     uint64_t deadline_ns;  /* of one wait; 0: none */
     uint64_t notice_ns;    /* a wait of so long for a rank that has not come is told to the host, once a call; 0: never */
-    peali_cuda_op ops[PEALI_CUDA_OPS];
+    alignas(8) peali_cuda_op ops[PEALI_CUDA_OPS];
     peali_cuda_loc locs[PEALI_CUDA_LOCS];
 } peali_cuda_call;
 

@@ -1,25 +1,30 @@
 /*
- * The kernels: one for each protocol, and for each of the common sums one of its own. A kernel interprets the program that it has
- * as its parameter; what is inside the loops over data, it compiles for the number of sources (cuda/call.h has the rest).
+ * The kernels: one for each protocol, and for each of the common sums one of its own, of lines also one without what is rare. A
+ * kernel interprets the program that it has as its parameter; what is inside the loops over data, it compiles for the number of
+ * sources (cuda/call.h has the rest).
  */
 #include "cuda/protocol.cuh"
 #include "cuda/direct.cuh"
 
-/* Source K of operation T becomes number I of FROM. */
-template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int i, sources<K> &from)
+/* LOC of operation T, which is in this rank's own memory: WHERE of it. */
+template <class P> DEVICE own_source own_of(const task &t, const peali_cuda_loc &loc, uint32_t where)
 {
     const slice &s = t.s;
-    const peali_cuda_loc &loc = s.c.locs[t.op.locs + k];
+    const bool scratch = where >= PEALI_CUDA_TMP;
+    own_source own = {true, scratch, P::RARE && s.c.scaled && where == PEALI_CUDA_IN, 0};
+    if (scratch)
+        own.at = (P::AHEAD || where == PEALI_CUDA_TMP ? scratch_at(s, loc) : slot_at(s, loc)) + 8 * (uint64_t)words_before(t, loc);
+    else
+        own.at = where == PEALI_CUDA_IN ? in_of(s.c) : out_of(s.c);
+    return own;
+}
+
+/* Source K of operation T, which is in a slot, becomes number I of FROM. */
+template <class P, int K> DEVICE void add_slot(const task &t, uint32_t k, int i, sources<K> &from)
+{
+    const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + k];
+    const uint32_t before = words_before(t, loc);
     from.locs = t.op.locs + k - i;
-    uint32_t before = loc.where >= PEALI_CUDA_TMP ? words_before(t, loc) : 0;
-    if (loc.where < PEALI_CUDA_SLOT || loc.where == PEALI_CUDA_ARRIVES) {
-        from.own = i;
-        from.scratch = loc.where >= PEALI_CUDA_TMP;
-        from.scaled = s.c.scaled && loc.where == PEALI_CUDA_IN;
-        from.at = loc.where == PEALI_CUDA_IN ? in_of(s.c) : loc.where == PEALI_CUDA_OUT ? out_of(s.c) :
-                  (loc.where == PEALI_CUDA_TMP ? scratch_at(s, loc) : slot_at(s, loc)) + 8 * (uint64_t)before;
-        return;
-    }
     from.slots |= 1U << i;
     from.slot[i] = loc.at * PEALI_CUDA_PACK;
     if (P::skewed(before))
@@ -28,11 +33,58 @@ template <class P, int K> DEVICE void add_source(const task &t, uint32_t k, int 
         from.slot[i] += P::offset(before);
 }
 
-template <class P, int K> DEVICE sources<K> no_sources(const task &t)
+template <int K> DEVICE sources<K> no_sources(const task &t)
 {
-    sources<K> from = {t.op.locs, 0, 0, K, false, false, 0, t.s.c.scratch[t.s.c.me] + t.s.area, {0}};
+    sources<K> from = {{false, false, false, 0}, t.op.locs, 0, 0, K, t.s.c.scratch[t.s.c.me] + t.s.area, {0}};
     return from;
 }
+
+/* What an operation needs of neither peers nor the epoch: of a slice's first one it is got ready while that is asked for. */
+enum { PUTS = 4 };
+template <class P> struct ready {
+    const task &t;
+    own_source own;
+    uint64_t ahead[P::WORDS]; /* its unit of this thread's first place, if P::AHEAD */
+    unsigned char *put[PUTS]; /* the first slots that it stores to, as if areas began at 0 */
+    unsigned char *keep;      /* word 0 of the range in the IN or OUT that it stores to first, or NULL */
+    bool more;                /* it stores to others, too */
+
+    explicit DEVICE_MEMBER ready(const task &of) : t(of), own(), ahead(), put(), keep(NULL), more(of.op.nput > PUTS)
+    {
+        const slice &s = t.s;
+        if (t.op.own < t.op.nsrc)
+            own = own_of<P>(t, s.c.locs[t.op.locs + t.op.own], t.op.slots / PEALI_CUDA_OWN_WHERE);
+        load_ahead(typename P::place(t), ahead);
+        UNROLL
+        for (uint32_t k = 0; k < PUTS; k++)
+            if (k < t.op.nput)
+                put[k] = slot_at(s, s.c.locs[t.op.locs + t.op.nsrc + k]) - s.area;
+        if (t.op.nput == t.op.ndst)
+            return;
+        const uint32_t where = s.c.locs[t.op.locs + t.op.nsrc + t.op.nput].where;
+        if (where <= PEALI_CUDA_OUT)
+            keep = (where == PEALI_CUDA_IN ? in_of(s.c) : out_of(s.c)) + t.r.at;
+        more = more || !keep || t.op.ndst - t.op.nput > 1;
+    }
+
+    DEVICE_MEMBER void load_ahead(const typename P::place &p, uint64_t *v) const
+    {
+        if (P::AHEAD && p.data(t))
+            load_own<P::WORDS>(t, own, p.u, v);
+    }
+
+    template <int K> DEVICE_MEMBER sources<K> all() const
+    {
+        sources<K> from = no_sources<K>(t);
+        static_cast<own_source &>(from) = own;
+        from.own = t.op.own;
+        UNROLL
+        for (uint32_t k = 0; k < K; k++)
+            if (k < t.op.nsrc && k != t.op.own)
+                add_slot<P>(t, k, (int)k, from);
+        return from;
+    }
+};
 
 /* Stores unit V of the operation's result into this rank's own memory. */
 template <int N> DEVICE void keep(const task &t, const peali_cuda_loc &loc, uint32_t u, const uint64_t *v)
@@ -44,22 +96,50 @@ template <int N> DEVICE void keep(const task &t, const peali_cuda_loc &loc, uint
         store_memory<N>(s, t.r, loc.where == PEALI_CUDA_IN ? in_of(s.c) : out_of(s.c), u, v);
 }
 
-template <class P> DEVICE void scatter(const task &t, const typename P::place &p, const uint64_t *v)
-{
-    for (uint32_t k = t.op.nsrc; k < t.op.nsrc + t.op.ndst; k++) {
-        const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + k];
-        if (loc.where >= PEALI_CUDA_SLOT)
-            P::put(t, p, slot_at(t.s, loc), v);
-        else if (p.data(t))
-            keep<P::WORDS>(t, loc, p.u, v);
+/* Where a unit goes: found out before it is there. */
+template <class P> struct targets {
+    unsigned char *put[PUTS];
+    unsigned char *keep; /* of one destination in IN or OUT, or NULL */
+    bool more;           /* and to others */
+
+    DEVICE_MEMBER targets(const ready<P> &o, const typename P::place &p) : keep(NULL), more(o.more)
+    {
+        const task &t = o.t;
+        UNROLL
+        for (uint32_t k = 0; k < PUTS; k++)
+            put[k] = o.put[k] + t.s.area + p.offset();
+        if (o.keep && p.u + P::WORDS <= t.r.plain)
+            keep = o.keep + 8 * (uint64_t)p.u;
+        else if (o.keep)
+            more = true;
     }
+};
+
+template <class P> DEVICE void scatter(const ready<P> &o, const targets<P> &to, const typename P::place &p, const uint64_t *v)
+{
+    const task &t = o.t;
+    UNROLL
+    for (uint32_t k = 0; k < PUTS; k++)
+        if (k < t.op.nput)
+            P::put(t, p, to.put[k], v);
+    if (to.keep && p.data(t))
+        store_plain<P::WORDS>(to.keep, v);
+    if (!to.more)
+        return;
+    const peali_cuda_loc *locs = &t.s.c.locs[t.op.locs + t.op.nsrc];
+    for (uint32_t k = PUTS; k < t.op.nput; k++)
+        P::put(t, p, slot_at(t.s, locs[k]) + p.offset(), v);
+    for (uint32_t k = t.op.nput + (to.keep != NULL); k < t.op.ndst; k++)
+        if (p.data(t))
+            keep<P::WORDS>(t, locs[k], p.u, v);
 }
 
-/* The unit of P's place of 2 to K sources, of which one at most is this rank's own: waits for all of them together. */
+/* The unit of P's place of 2 to K sources, of which one at most is OWN: waits for all of them together. */
 template <class P, class A, int K>
-DEVICE bool sum_unit(const task &t, const sources<K> &from, const A &arithmetic, const typename P::place &p, uint64_t *sum)
+DEVICE bool sum_unit(const task &t, const sources<K> &from, const A &arithmetic, const typename P::place &p, uint64_t *own,
+                     uint64_t *sum)
 {
-    uint64_t v[K][P::WORDS] = {{0}}, own[P::WORDS] = {0};
+    uint64_t v[K][P::WORDS] = {{0}};
     if (!P::template gather<K>(t, from, p, v, own))
         return false;
     UNROLL
@@ -74,62 +154,73 @@ DEVICE bool sum_unit(const task &t, const sources<K> &from, const A &arithmetic,
     return true;
 }
 
-template <class P, class A, int K> DEVICE bool reduce(const task &t)
+template <class P, class A, int K> DEVICE bool reduce(ready<P> &o)
 {
+    const task &t = o.t;
     const A arithmetic(t.s.c);
-    sources<K> from = no_sources<P, K>(t);
-    UNROLL
-    for (int k = 0; k < K; k++)
-        if (k < t.op.nsrc)
-            add_source<P>(t, k, k, from);
+    const sources<K> from = o.template all<K>();
     typename P::place p(t);
     P::template reduce_plain<A, K>(t, from, arithmetic, p);
-    for (; p.more(t); p.next(t)) {
+    while (p.more(t)) {
+        const typename P::place here = p;
+        const targets<P> to(o, here);
         uint64_t sum[P::WORDS];
-        if (!sum_unit<P, A, K>(t, from, arithmetic, p, sum))
+        if (!sum_unit<P, A, K>(t, from, arithmetic, here, o.ahead, sum))
             return false;
-        scatter<P>(t, p, sum);
+        p.next(t);
+        o.load_ahead(p, o.ahead);
+        scatter<P>(o, to, here, sum);
     }
     return true;
 }
 
 /* The unit of one source. */
-template <class P> DEVICE bool fetch(const task &t, const sources<1> &from, const typename P::place &p, uint64_t *v)
+template <class P> DEVICE bool fetch(const task &t, const sources<1> &from, const typename P::place &p, uint64_t *own, uint64_t *v)
 {
     uint64_t slot[1][P::WORDS] = {{0}};
-    if (!P::template gather<1>(t, from, p, slot, v))
+    if (!P::template gather<1>(t, from, p, slot, own))
         return false;
-    for (int i = 0; i < P::WORDS && from.own == 1; i++)
-        v[i] = slot[0][i];
+    for (int i = 0; i < P::WORDS; i++)
+        v[i] = from.any ? own[i] : slot[0][i];
     return true;
 }
 
-template <class P> DEVICE bool copy(const task &t)
+template <class P> DEVICE bool copy(ready<P> &o)
 {
-    sources<1> from = no_sources<P, 1>(t);
-    add_source<P>(t, 0, 0, from);
+    const task &t = o.t;
+    const sources<1> from = o.template all<1>();
     typename P::place p(t);
     P::copy_plain(t, from, p);
-    for (; p.more(t); p.next(t)) {
+    while (p.more(t)) {
+        const typename P::place here = p;
+        const targets<P> to(o, here);
         uint64_t v[P::WORDS];
-        if (!fetch<P>(t, from, p, v))
+        if (!fetch<P>(t, from, here, o.ahead, v))
             return false;
-        scatter<P>(t, p, v);
+        p.next(t);
+        o.load_ahead(p, o.ahead);
+        scatter<P>(o, to, here, v);
     }
     return true;
 }
 
 /* Whatever is rare: any number of sources, wherever they are, one after the other. */
-template <class P, class A> DEVICE bool reduce_each(const task &t)
+template <class P, class A> DEVICE bool reduce_each(ready<P> &o)
 {
+    const task &t = o.t;
     const A arithmetic(t.s.c);
     for (typename P::place p(t); p.more(t); p.next(t)) {
         uint64_t v[P::WORDS] = {0};
         typename A::state x[P::WORDS] = {};
         for (uint32_t k = 0; k < t.op.nsrc; k++) {
-            sources<1> from = no_sources<P, 1>(t);
-            add_source<P>(t, k, 0, from);
-            if (!fetch<P>(t, from, p, v))
+            const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + k];
+            sources<1> from = no_sources<1>(t);
+            if (loc.where < PEALI_CUDA_SLOT || loc.where == PEALI_CUDA_ARRIVES)
+                o.own = static_cast<own_source &>(from) = own_of<P>(t, loc, loc.where);
+            else
+                add_slot<P>(t, k, 0, from);
+            o.load_ahead(p, o.ahead);
+            if (!fetch<P>(t, from, p, o.ahead, v))
                 return false;
             UNROLL
             for (int i = 0; i < P::WORDS; i++)
@@ -141,28 +232,25 @@ template <class P, class A> DEVICE bool reduce_each(const task &t)
         UNROLL
         for (int i = 0; i < P::WORDS; i++)
             v[i] = arithmetic.result(x[i]);
-        scatter<P>(t, p, v);
+        scatter<P>(o, targets<P>(o, p), p, v);
     }
     return true;
 }
 
-/* Every thread of the CTA comes here, also one that has given up: others wait for it. */
-template <class P, class A> DEVICE bool operate(const slice &s, uint32_t number, bool ok)
+template <class P, class A> DEVICE bool operate(ready<P> &o, bool ok)
 {
-    const peali_cuda_op &op = s.c.ops[number];
-    const task t = {s, op, number, range_of(s, op.first, op.end)};
-    ok = P::begin(t, ok);
-    if (op.nsrc == 0)
-        return P::end(t, ok);
-    if (ok && op.nsrc == 1)
-        ok = copy<P>(t);
-    else if (ok && (op.nsrc > 8 || (op.slots & PEALI_CUDA_MANY_OWN)))
-        ok = reduce_each<P, A>(t);
-    else if (ok && op.nsrc <= 4)
-        ok = reduce<P, A, 4>(t);
-    else if (ok)
-        ok = reduce<P, A, 8>(t);
-    return P::end(t, ok);
+    const peali_cuda_op &op = o.t.op;
+    if (!ok || op.nsrc == 0)
+        return P::end(o.t, ok);
+    if (op.nsrc == 1)
+        ok = copy<P>(o);
+    else if (P::RARE && (op.nsrc > 8 || (op.slots & PEALI_CUDA_MANY_OWN)))
+        ok = reduce_each<P, A>(o);
+    else if (P::RARE && op.nsrc > PEALI_CUDA_FEW)
+        ok = reduce<P, A, 8>(o);
+    else
+        ok = reduce<P, A, PEALI_CUDA_FEW>(o);
+    return P::end(o.t, ok);
 }
 
 DEVICE uint32_t *left_at(const slice &s, uint32_t home, uint32_t rank)
@@ -182,7 +270,7 @@ DEVICE void tell_left(const slice &s, uint32_t epoch)
  * the last one when this rank left it, so they have. Who then begins a slice by whose end that is not known, says how far it is,
  * and says so again when it leaves the slice. The threads that store begin after the ones that wait (load_acquire, then meet).
  */
-DEVICE bool get_credit(const slice &s, bool heard, bool ok)
+DEVICE bool get_credit(const slice &s, uint32_t heard, bool ok)
 {
     const peali_cuda_call &c = s.c;
     wait w(c, s.epoch, PEALI_CUDA_OPS);
@@ -266,65 +354,85 @@ DEVICE void clean(const slice &s)
 
 /*
  * Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers
- * old.
+ * old. Threads meet, so that none begins the next slice while another one is in this.
  */
-enum { SAY_EVERY = 65536 };
-DEVICE void leave(const slice &s)
+enum { SAY_EVERY = 64 * CLEAN_EVERY };
+DEVICE bool leave(const slice &s, bool ok)
 {
-    if (s.epoch % CLEAN_EVERY <= 1)
+    const bool due = s.epoch % CLEAN_EVERY <= 1;
+    if (meet(s.threads, !ok))
+        return false;
+    if (due)
         clean(s);
     if (!s.c.all_hear || s.epoch % SAY_EVERY == 0)
         tell_left(s, s.epoch);
-}
-
-template <class P, class A> DEVICE bool run_slice(const slice &s, bool heard, bool ok)
-{
-    ok = get_credit(s, heard, ok);
-    if (s.c.messages)
-        ok = get_areas(s, ok);
-    for (uint32_t i = 0; i < s.c.nops; i++)
-        ok = operate<P, A>(s, i, ok);
-    if (s.c.ranks)
-        ok = average(s, ok);
-    if (meet(s.threads, !ok))
-        return false;
-    leave(s);
     if (s.c.messages && s.thread == 0)
         note_orders(s);
     return true;
+}
+
+/* What a CTA's lane has on record as a slice begins. */
+struct record {
+    uint32_t epoch, heard, dead;
+};
+
+/* From here on S is of the epoch after that of R, and peers may be stored to. */
+template <class P> DEVICE bool enter(slice &s, const record &r)
+{
+    set_epoch(s, P::PROTO, r.epoch + 1);
+    bool ok = !warp_any(r.dead); /* threads of a warp stay together in lines */
+    if (!r.heard || !s.c.all_hear)
+        ok = get_credit(s, r.heard, ok);
+    return !P::AHEAD && s.c.messages ? get_areas(s, ok) : ok;
+}
+
+/* Every thread of the CTA comes to every operation, also one that has given up: others wait for it. */
+template <class P, class A> DEVICE bool run_slice(slice &s, const record &r)
+{
+    bool ok = P::AHEAD || enter<P>(s, r);
+    uint32_t i = 0;
+    do {
+        const peali_cuda_op op = load_op(&s.c.ops[i]);
+        const task t = {s, op, i, range_of(s, op.first, op.end)};
+        if (i > 0 || !P::AHEAD)
+            ok = P::begin(t, ok);
+        ready<P> o(t);
+        if (i == 0 && P::AHEAD)
+            ok = enter<P>(s, r);
+        ok = operate<P, A>(o, ok);
+    } while (++i < s.c.nops);
+    if (P::RARE && s.c.ranks)
+        ok = average(s, ok);
+    return leave(s, ok);
 }
 
 /*
  * A slice of its own, in which the ranks agree whether the call is done where vectors lie, and in which it then is: AGREED. By its
  * end this rank has heard of all others.
  */
-template <class A> DEVICE bool run_direct(const slice &s, bool heard, bool ok, bool *agreed)
+template <class A> DEVICE bool run_direct(const slice &s, const record &r, bool *agreed)
 {
-    ok = agree(s, get_credit(s, heard, ok), agreed);
+    bool ok = agree(s, get_credit(s, r.heard, !warp_any(r.dead)), agreed);
     if (ok && *agreed)
         ok = do_direct<A>(s);
     if (ok && *agreed && s.c.ranks)
         ok = average(s, ok);
-    if (meet(s.threads, !ok))
-        return false;
-    leave(s);
-    return true;
+    return leave(s, ok);
 }
 
 /*
  * The call that each rank is in, compared beside the data and by other threads: thread RANK tells rank RANK of this one's, and
  * waits for its where this rank's end depends on it anyway. A rank that is ahead has left this call.
  */
-DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank)
+DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank, uint32_t call, bool dead)
 {
-    const uint32_t call = c.lane[0].calls + 1;
     const uint64_t mine = (uint64_t)call << 32 | c.signature;
     wait w(c, call, PEALI_CUDA_OPS + 1);
-    if (warp_any(load_relaxed(&c.lane[0].dead)) || rank >= c.nranks)
+    if (warp_any(dead) || rank >= c.nranks)
         return;
     store_word((uint64_t *)(c.scratch[rank] + c.layout.board) + (call & 1) * c.nranks + c.me, mine);
     if (rank == c.me) {
-        c.lane[0].calls = call;
+        store_relaxed(&c.lane[0].calls, call);
         store_relaxed(&c.lane[0].noticed, 0);
         return;
     }
@@ -341,62 +449,67 @@ DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank)
  * Asks for what each call reads of its parameters. Every launch has them at an address of its own, of which no cache knows: to
  * wait for all at once made short calls on 2 H200 about 0.1 us quicker.
  */
-DEVICE void ask_for_parameters(const peali_cuda_call &c)
+DEVICE uint32_t ask_for_parameters(const peali_cuda_call &c)
 {
-    enum { LINE = 64, HEAD = offsetof(peali_cuda_call, ops), OPS = 2 * LINE, LOCS = 2 * LINE };
+    enum { LINE = 64, HEAD = offsetof(peali_cuda_call, direct), OPS = offsetof(peali_cuda_call, ops) + 2 * LINE };
     uint32_t words = 0;
     UNROLL
-    for (uint32_t at = 0; at < HEAD + OPS; at += LINE)
+    for (uint32_t at = 0; at < HEAD; at += LINE)
         words |= ask(&c, at);
     UNROLL
-    for (uint32_t at = 0; at < LOCS; at += LINE)
+    for (uint32_t at = offsetof(peali_cuda_call, scratch) / LINE * LINE; at < OPS; at += LINE)
+        words |= ask(&c, at);
+    UNROLL
+    for (uint32_t at = 0; at < 2 * LINE; at += LINE)
         words |= ask(&c, offsetof(peali_cuda_call, locs) + at);
-    got(words);
+    return words;
 }
 
 template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
 {
-    ask_for_parameters(c);
-    const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here();
+    const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), asked = ask_for_parameters(c);
     peali_cuda_lane *lane = &c.lane[cta_here()];
+    const quad first = load_line((const unsigned char *)lane + got(asked)); /* epoch, heard, calls, dead */
     if (thread >= threads) {
         if (cta_here() == 0)
-            compare_calls(c, thread - threads);
+            compare_calls(c, thread - threads, first.z + 1, first.w);
         return;
     }
-    uint32_t epoch = lane->epoch;
-    bool heard = lane->heard, ok = !warp_any(load_relaxed(&lane->dead)); /* threads of a warp stay together in LL128 */
-    bool direct = P::DIRECT && c.direct.slices > 0, agreed = false;
+    record r = {first.x, first.y, first.w};
+    const bool direct = P::DIRECT && c.direct.slices > 0;
+    bool agreed = false;
     if (direct) {
-        if (!run_direct<A>(direct_slice(c, cta_here(), ++epoch), heard, ok, &agreed))
+        if (!run_direct<A>(direct_slice(c, cta_here(), r.epoch + 1), r, &agreed))
             return;
-        heard = true;
+        r = {r.epoch + 1, 1, r.dead};
     }
     for (uint32_t number = agreed ? c.slices : cta_here(); number < c.slices; number += ctas_here()) {
-        const slice s = slice_of(c, number, ++epoch);
-        if (!run_slice<P, A>(s, heard, ok))
+        slice s = slice_of(c, number);
+        if (!run_slice<P, A>(s, r))
             return;
-        heard = c.all_hear;
+        r = {r.epoch + 1, c.all_hear, r.dead};
     }
-    if (thread == 0 && (direct || cta_here() < c.slices)) { /* all have read it: they have met */
-        lane->epoch = epoch;
-        lane->heard = heard;
-    }
+    if (thread == 0 && (direct || cta_here() < c.slices)) /* all have read it: they have met */
+        store_word((uint64_t *)lane, r.epoch | (uint64_t)r.heard << 32);
 }
 
-#define KERNEL(proto, name, arithmetic) \
+#define KERNEL(proto, name, how, arithmetic) \
     extern "C" __global__ void __launch_bounds__(PEALI_CUDA_BLOCK, 1) peal_##proto##_##name(PARAMETER c) \
     { \
-        launch<proto, arithmetic>(c); \
+        launch<how, arithmetic>(c); \
     }
-#define KERNELS(proto) \
-    KERNEL(proto, float, sum_real<float>) \
-    KERNEL(proto, fp8_e4m3, sum_narrow<fp8_e4m3>) \
-    KERNEL(proto, fp8_e5m2, sum_narrow<fp8_e5m2>) \
-    KERNEL(proto, fp16, sum_narrow<fp16>) \
-    KERNEL(proto, bf16, sum_narrow<bf16>) \
-    KERNEL(proto, double, sum_real<double>) \
-    KERNEL(proto, any, reduce_any)
-KERNELS(ll)
-KERNELS(ll128)
-KERNELS(bulk)
+#define SUMS(proto) \
+    KERNEL(proto, float, proto, sum_real<float>) \
+    KERNEL(proto, fp8_e4m3, proto, sum_narrow<fp8_e4m3>) \
+    KERNEL(proto, fp8_e5m2, proto, sum_narrow<fp8_e5m2>) \
+    KERNEL(proto, fp16, proto, sum_narrow<fp16>) \
+    KERNEL(proto, bf16, proto, sum_narrow<bf16>) \
+    KERNEL(proto, double, proto, sum_real<double>)
+SUMS(ll)
+SUMS(ll_rare)
+KERNEL(ll, any, ll_rare, reduce_any)
+SUMS(ll128)
+SUMS(ll128_rare)
+KERNEL(ll128, any, ll128_rare, reduce_any)
+SUMS(bulk)
+KERNEL(bulk, any, bulk, reduce_any)

@@ -121,6 +121,7 @@ static void describe_vector(loader *l)
     c->proto = (uint8_t)l->job->proto;
     c->parts = split ? (uint32_t)p->nranks : 1;
     c->blocks = (uint32_t)p->nblocks / c->parts;
+    c->part_of = c->parts > 1 ? (uint32_t)up((uint64_t)1 << 31, c->blocks) / c->blocks : 0;
     c->part_bytes = l->job->count * peal_type_bytes(l->job->type);
     c->in_skip = l->job->kind == PEAL_ALLGATHER ? (uint64_t)p->rank * c->part_bytes : 0;
     c->out_skip = l->job->kind == PEAL_REDUCE_SCATTER ? (uint64_t)p->rank * c->part_bytes : 0;
@@ -267,6 +268,39 @@ static peali_cuda_loc locate(const loader *l, peali_loc from)
                             (uint16_t)p->cuts[p->land_first[p->land_start[from.rank] + slot]], l->land_at[from.rank][slot]};
 }
 
+static void add_loc(loader *l, peali_cuda_op *op, peali_loc loc, unsigned of_slots)
+{
+    peali_cuda_loc *at = &l->call->locs[l->nlocs++];
+    *at = locate(l, loc);
+    op->slots |= loc.buf < 0 ? of_slots : 0;
+    op->slots |= at->where >= PEALI_CUDA_TMP && at->base != op->first ? PEALI_CUDA_WITHIN : 0;
+}
+
+static void add_sources(loader *l, peali_cuda_op *op, const peali_loc *locs)
+{
+    op->own = op->nsrc;
+    for (int k = 0; k < op->nsrc; k++) {
+        add_loc(l, op, locs[k], PEALI_CUDA_FROM_SLOTS);
+        const uint8_t where = l->call->locs[l->nlocs - 1].where;
+        if (where >= PEALI_CUDA_SLOT && where != PEALI_CUDA_ARRIVES)
+            continue;
+        op->slots |= op->own < op->nsrc ? PEALI_CUDA_MANY_OWN : 0;
+        op->own = (uint8_t)k;
+        op->slots |= (uint8_t)((where < PEALI_CUDA_SLOT ? where : PEALI_CUDA_SLOT) * PEALI_CUDA_OWN_WHERE);
+    }
+}
+
+/* Slots first. */
+static void add_targets(loader *l, peali_cuda_op *op, const peali_loc *locs)
+{
+    for (int mine = 0; mine < 2; mine++)
+        for (int k = 0; k < op->ndst; k++)
+            if ((locs[k].buf >= 0) == mine)
+                add_loc(l, op, locs[k], PEALI_CUDA_TO_SLOTS);
+    for (int k = 0; k < op->ndst; k++)
+        op->nput += locs[k].buf < 0;
+}
+
 /* Over these blocks; at the end of all, what has NSRC sources and no destination only waits. */
 static bool add(loader *l, const peali_loc *locs, int nsrc, int ndst, uint32_t first, uint32_t end)
 {
@@ -276,14 +310,8 @@ static bool add(loader *l, const peali_loc *locs, int nsrc, int ndst, uint32_t f
     peali_cuda_op *op = &c->ops[c->nops++];
     *op = (peali_cuda_op){.nsrc = (uint8_t)nsrc, .ndst = (uint8_t)ndst, .locs = (uint16_t)l->nlocs, .first = (uint16_t)first,
                           .end = (uint16_t)end};
-    int own = 0;
-    for (int k = 0; k < nsrc + ndst; k++) {
-        peali_cuda_loc *at = &c->locs[l->nlocs++];
-        *at = locate(l, locs[k]);
-        own += k < nsrc && (at->where < PEALI_CUDA_SLOT || at->where == PEALI_CUDA_ARRIVES);
-        op->slots |= locs[k].buf >= 0 ? 0 : k < nsrc ? PEALI_CUDA_FROM_SLOTS : PEALI_CUDA_TO_SLOTS;
-    }
-    op->slots |= own > 1 ? PEALI_CUDA_MANY_OWN : 0;
+    add_sources(l, op, locs);
+    add_targets(l, op, locs + nsrc);
     return true;
 }
 
@@ -304,7 +332,7 @@ static bool add_message(loader *l, const peali_instr *i)
     if (l->nlocs == PEALI_CUDA_LOCS)
         return false;
     c->locs[l->nlocs++] = (peali_cuda_loc){.where = PEALI_CUDA_LEAVES, .at = l->sent_at[l->sends++]};
-    op->ndst = 1;
+    op->ndst = op->nput = 1;
     op->slots |= PEALI_CUDA_TO_SLOTS;
     return true;
 }
@@ -361,6 +389,13 @@ static void synchronise(peali_cuda_call *c)
     }
 }
 
+static void note_rare(peali_cuda_call *c)
+{
+    c->rare = c->scaled || c->ranks;
+    for (uint32_t n = 0; n < c->nops; n++)
+        c->rare |= c->ops[n].nsrc > PEALI_CUDA_FEW || (c->ops[n].slots & PEALI_CUDA_MANY_OWN);
+}
+
 /*
  * Who hears whom was found for messages that carry a flag even when they are empty; here an empty one carries none. What the
  * result of a block depends on is heard all the same: of every rank where all are reduced or gathered, and some block is not empty.
@@ -402,12 +437,15 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
     for (int32_t i = 0; i < program->ninstrs && l.packs > 0; i++)
         if (!add_instr(&l, &program->instrs[i]))
             return PEAL_ERR_UNSUPPORTED;
+    if (call->nops == 0) /* one that does nothing */
+        call->nops = 1;
     synchronise(call);
+    note_rare(call);
     note_neighbours(&l);
     return PEAL_OK;
 }
 
-/* Sums of these types have their own. */
+/* Sums of these types have their own, where nothing is rare, and where something is. */
 #define NAMES(proto) \
     {[PEAL_FP8_E4M3] = "peal_" proto "_fp8_e4m3", [PEAL_FP8_E5M2] = "peal_" proto "_fp8_e5m2", \
      [PEAL_FP16] = "peal_" proto "_fp16",         [PEAL_BF16] = "peal_" proto "_bf16", \
@@ -415,9 +453,10 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
 
 const char *peali_cuda_kernel(const peali_cuda_call *call)
 {
-    static const char *const names[PEALI_CUDA_PROTOS][PEAL_TYPE_COUNT] = {NAMES("ll"), NAMES("ll128"), NAMES("bulk")};
+    static const char *const names[2][PEALI_CUDA_PROTOS][PEAL_TYPE_COUNT] = {
+        {NAMES("ll"), NAMES("ll128"), NAMES("bulk")}, {NAMES("ll_rare"), NAMES("ll128_rare"), NAMES("bulk")}};
     static const char *const any[PEALI_CUDA_PROTOS] = {"peal_ll_any", "peal_ll128_any", "peal_bulk_any"};
-    const char *own = names[call->proto][call->type];
+    const char *own = names[call->rare][call->proto][call->type];
     return call->op == PEAL_SUM && own ? own : any[call->proto];
 }
 

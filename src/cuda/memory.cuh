@@ -6,6 +6,7 @@
 #define PEALI_CUDA_MEMORY_CUH
 
 #include <stddef.h>
+#include <string.h>
 
 #include "cuda/call.h"
 
@@ -194,17 +195,29 @@ DEVICE uint64_t now_ns()
 
 /*
  * The word AT bytes into parameters C, loaded without waiting for it as a constant operand does: the compiler may not know that the
- * second index of a CTA is 0.
+ * second index of a thread is 0.
  */
 DEVICE uint32_t ask(const peali_cuda_call *c, uint32_t at)
 {
-    return *(const uint32_t *)((const char *)c + at + blockIdx.y);
+    return *(const uint32_t *)((const char *)c + at + threadIdx.y);
 }
 
-/* WORD has come. */
-DEVICE void got(uint32_t word)
+/* One of the parameters, as a whole. */
+DEVICE peali_cuda_op load_op(const peali_cuda_op *at)
 {
-    asm volatile("{\n.reg .pred rare;\nsetp.eq.u32 rare, %0, 0x5ca1ab1e;\n@rare nanosleep.u32 1;\n}" ::"r"(word));
+    static_assert(sizeof(peali_cuda_op) == 16, "two words");
+    const uint64_t words[2] = {((const uint64_t *)at)[0], ((const uint64_t *)at)[1]};
+    peali_cuda_op op;
+    memcpy(&op, words, sizeof op);
+    return op;
+}
+
+/* 0, when WORD has come. */
+DEVICE uint32_t got(uint32_t word)
+{
+    uint32_t none;
+    asm volatile("{\n.reg .pred rare;\nsetp.eq.u32 rare, %1, 0x5ca1ab1e;\nselp.u32 %0, 16, 0, rare;\n}" : "=r"(none) : "r"(word));
+    return none;
 }
 
 /* Between two looks at memory. */

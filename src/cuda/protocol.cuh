@@ -1,14 +1,19 @@
 /*
  * The three ways in which a slot's data and the news of it cross. Each has
+ *   PROTO   its number,
  *   WORDS   8-byte words of a unit, what a thread moves at a time,
+ *   AHEAD   whether what a thread needs of its rank's own memory is loaded before it waits for peers and for what the CTA's lane
+ *           has on record,
+ *   RARE    whether a kernel has what few calls need: sums of more than 4 sources or of several that are own, scaling, averages,
  *   DIRECT  whether its calls are so long that they are done where vectors lie, if they can be,
- *   place   of a thread in an operation: the units that it takes, one after the other,
+ *   place   of a thread in an operation: the units that it takes, one after the other, and where they lie in a slot,
  *   offset  bytes from the start of a slot to its word W, and
  *   skewed  whether that is no place at which a range can begin,
  *   begin   before an operation: where other threads of the CTA are waited for; false where one has given up,
  *   copy_plain, reduce_plain  does what is quick of an operation, and moves the place to the rest,
- *   gather  waits for the unit of all sources together, and loads them into V[k], this rank's own into OWN; false where it gave up,
- *   put     stores a unit into a slot,
+ *   gather  waits for the unit of all sources together, and loads them into V[k], this rank's own (if not AHEAD) into OWN; false
+ *           where it gave up,
+ *   put     stores a unit to its place in a slot,
  *   end     after an operation; false where a thread has given up.
  * The thread that takes a unit depends on its number in the operation's range alone, whatever lies before the range in a slot.
  */
@@ -29,18 +34,23 @@ struct task {
 /* From the start of LOC, a slot or scratch, to word 0 of the range. */
 DEVICE uint32_t words_before(const task &t, const peali_cuda_loc &loc)
 {
-    return t.r.first - 2 * position(t.s, loc.base);
+    return t.op.slots & PEALI_CUDA_WITHIN ? t.r.first - 2 * position(t.s, loc.base) : 0;
 }
 
-/* Sources of an operation, K at most: one of them, at most, in this rank's own memory, the others in slots. */
-template <int K> struct sources {
+/* The one source of an operation that is in this rank's own memory. */
+struct own_source {
+    bool any;
+    bool scratch;             /* in scratch, and not in IN or OUT */
+    bool scaled;              /* IN, of a premultiplied sum */
+    const unsigned char *at;  /* scratch: word 0 of its range; else the vector */
+};
+
+/* Sources of an operation, K at most: one of them, at most, is own, the others are in slots. */
+template <int K> struct sources : own_source {
     uint32_t locs;            /* of source 0, in the call */
     uint32_t slots;           /* bits */
     uint32_t skewed;          /* bits, LL128: the range begins within a line */
-    int own;                  /* K: none */
-    bool scratch;             /* that one is in scratch, and not in IN or OUT */
-    bool scaled;              /* that one is IN, of a premultiplied sum */
-    const unsigned char *at;  /* scratch: word 0 of its range; else the vector */
+    int own;                  /* none: as many as there are sources */
     const unsigned char *area;
     uint32_t slot[K];         /* bytes from there to word 0 of the range, or (skewed) of the slot */
 };
@@ -51,9 +61,9 @@ template <int K> DEVICE bool is_slot(const sources<K> &from, int k)
 }
 
 /* N words from word U of the range on, of the one source that is this rank's own. */
-template <int N, int K> DEVICE void load_own(const task &t, const sources<K> &from, uint32_t u, uint64_t *v)
+template <int N> DEVICE void load_own(const task &t, const own_source &from, uint32_t u, uint64_t *v)
 {
-    if (from.own == K)
+    if (!from.any)
         return;
     if (from.scratch)
         load_plain<N>(from.at + 8 * (uint64_t)u, v);
@@ -71,7 +81,7 @@ DEVICE bool begin_lines(const task &t, bool ok)
 
 /* What both kinds of lines do alike: little. */
 struct lines {
-    enum { DIRECT = 0 };
+    enum { RARE = 0, DIRECT = 0, AHEAD = 1 };
 
     static DEVICE_MEMBER bool begin(const task &t, bool ok)
     {
@@ -98,7 +108,7 @@ struct lines {
  * beside it is of this epoch too (store_line in put pairs with load_line in gather). No order is needed between halves or lines.
  */
 struct ll : lines {
-    enum { WORDS = 1 };
+    enum { PROTO = PEALI_CUDA_LL, WORDS = 1 };
 
     struct place {
         uint32_t u;
@@ -113,6 +123,10 @@ struct ll : lines {
         DEVICE_MEMBER bool data(const task &t) const
         {
             return u < t.r.words;
+        }
+        DEVICE_MEMBER uint64_t offset() const
+        {
+            return 16 * (uint64_t)u;
         }
         DEVICE_MEMBER void next(const task &t)
         {
@@ -131,20 +145,18 @@ struct ll : lines {
     }
 
     template <int K>
-    static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *)
     {
         const uint32_t flag = t.s.flag;
         const bool data = p.data(t);
         wait w(t.s.c, t.s.epoch, t.number);
         quad line[K] = {};
-        if (data)
-            load_own<WORDS>(t, from, p.u, own);
         for (;;) {
             bool missing = false;
             UNROLL
             for (int k = 0; k < K; k++)
                 if (is_slot(from, k) && data)
-                    line[k] = load_line(from.area + from.slot[k] + 16 * (uint64_t)p.u);
+                    line[k] = load_line(from.area + from.slot[k] + p.offset());
             UNROLL
             for (int k = 0; k < K; k++)
                 missing |= is_slot(from, k) && data && (line[k].y != flag || line[k].w != flag);
@@ -160,11 +172,11 @@ struct ll : lines {
         return true;
     }
 
-    static DEVICE_MEMBER void put(const task &t, const place &p, unsigned char *slot, const uint64_t *v)
+    static DEVICE_MEMBER void put(const task &t, const place &p, unsigned char *at, const uint64_t *v)
     {
         quad line = {(uint32_t)v[0], t.s.flag, (uint32_t)(v[0] >> 32), t.s.flag};
         if (p.data(t))
-            store_line(slot + 16 * (uint64_t)p.u, line);
+            store_line(at, line);
     }
 };
 
@@ -176,7 +188,7 @@ struct ll : lines {
  * sooner than the word is, and only then loads it.
  */
 struct ll128 : lines {
-    enum { WORDS = 1, THREADS = 16 };
+    enum { PROTO = PEALI_CUDA_LL128, WORDS = 1, THREADS = 16 };
 
     struct place {
         uint32_t line, column, u;
@@ -239,12 +251,10 @@ struct ll128 : lines {
     }
 
     template <int K>
-    static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *)
     {
         const bool data = p.data(t), used = p.used(t);
         wait w(t.s.c, t.s.epoch, t.number);
-        if (data)
-            load_own<WORDS>(t, from, p.u, own);
         for (;;) {
             bool missing = false;
             UNROLL
@@ -265,10 +275,18 @@ struct ll128 : lines {
         }
     }
 
-    static DEVICE_MEMBER void put(const task &t, const place &p, unsigned char *slot, const uint64_t *v)
+    static DEVICE_MEMBER void put(const task &t, const place &p, unsigned char *at, const uint64_t *v)
     {
-        store_warp(slot + p.offset(), p.flag() ? flag_of(t) : v[0], p.used(t));
+        store_warp(at, p.flag() ? flag_of(t) : v[0], p.used(t));
     }
+};
+
+/* The same, for whatever comes. */
+struct ll_rare : ll {
+    enum { RARE = 1 };
+};
+struct ll128_rare : ll128 {
+    enum { RARE = 1 };
 };
 
 /*
@@ -298,7 +316,7 @@ DEVICE void give_order(const task &t, const peali_cuda_loc &loc)
  * by any thread here.
  */
 struct bulk {
-    enum { WORDS = 2, DIRECT = 1, FULL = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD };
+    enum { PROTO = PEALI_CUDA_BULK, WORDS = 2, RARE = 1, DIRECT = 1, AHEAD = 0, FULL = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD };
 
     struct place {
         uint32_t u; /* words */
@@ -312,6 +330,10 @@ struct bulk {
         DEVICE_MEMBER bool data(const task &) const
         {
             return true;
+        }
+        DEVICE_MEMBER uint64_t offset() const
+        {
+            return 8 * (uint64_t)u;
         }
         DEVICE_MEMBER void next(const task &t)
         {
@@ -460,9 +482,9 @@ struct bulk {
         return true;
     }
 
-    static DEVICE_MEMBER void put(const task &, const place &p, unsigned char *slot, const uint64_t *v)
+    static DEVICE_MEMBER void put(const task &, const place &, unsigned char *at, const uint64_t *v)
     {
-        store_pack(slot + 8 * (uint64_t)p.u, quad_of(v[0], v[1]));
+        store_pack(at, quad_of(v[0], v[1]));
     }
 
     static DEVICE_MEMBER bool end(const task &t, bool ok)

@@ -39,18 +39,30 @@ DEVICE void cut_out(slice &s, uint32_t number, uint32_t slice_packs, uint32_t lo
     s.at = ((uint64_t)number * slice_packs + (longer ? number : long_slices)) * PEALI_CUDA_PACK;
 }
 
-DEVICE slice slice_of(const peali_cuda_call &c, uint32_t number, uint32_t epoch)
+/* Its epoch is still open: a CTA has to ask for that, and what does not depend on it is got ready meanwhile. */
+DEVICE slice slice_of(const peali_cuda_call &c, uint32_t number)
 {
-    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0, c.aligned != 0};
+    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), 0, 0, 0, 0, 0, 0, 0, c.aligned != 0};
     cut_out(s, number, c.slice_packs, c.long_slices, c.block_packs, c.long_blocks);
-    s.area = c.layout.areas[c.proto] + (2 * s.lane + (epoch & 1)) * c.layout.area_bytes[c.proto];
     return s;
 }
 
+DEVICE void set_epoch(slice &s, int proto, uint32_t epoch)
+{
+    s.epoch = epoch;
+    s.flag = flag_of(epoch);
+    s.area = s.c.layout.areas[proto] + (2 * s.lane + (epoch & 1)) * s.c.layout.area_bytes[proto];
+}
+
 /* Where block B of all parts begins: packs from the start of the slice. */
+DEVICE uint32_t part_of(const slice &s, uint32_t b)
+{
+    return (uint32_t)((uint64_t)b * s.c.part_of >> 31);
+}
+
 DEVICE uint32_t position(const slice &s, uint32_t b)
 {
-    uint32_t part = s.c.parts > 1 ? b / s.c.blocks : 0;
+    uint32_t part = part_of(s, b);
     uint32_t j = b - part * s.c.blocks;
     return part * s.packs + j * s.block_packs + (j < s.long_blocks ? j : s.long_blocks);
 }
@@ -75,8 +87,7 @@ struct range {
 DEVICE range range_of(const slice &s, uint32_t first, uint32_t end)
 {
     const peali_cuda_call &c = s.c;
-    uint32_t from = position(s, first), to = position(s, end);
-    uint32_t part = c.parts > 1 && s.packs > 0 ? from / s.packs : 0;
+    uint32_t from = position(s, first), to = position(s, end), part = part_of(s, first);
     range r = {2 * from, 2 * (to - from), 0, 0};
     uint64_t in_part = s.at + (uint64_t)(from - part * s.packs) * PEALI_CUDA_PACK;
     r.at = part * c.part_bytes + in_part;

@@ -54,12 +54,13 @@ switch_stack:
 )");
 
 #define KERNEL_OF(proto, name) extern "C" void peal_##proto##_##name(const peali_cuda_call &call);
-#define KERNELS_OF(proto) \
+#define SUMS_OF(proto) \
     KERNEL_OF(proto, float) KERNEL_OF(proto, fp8_e4m3) KERNEL_OF(proto, fp8_e5m2) KERNEL_OF(proto, fp16) KERNEL_OF(proto, bf16) \
-    KERNEL_OF(proto, double) KERNEL_OF(proto, any)
-KERNELS_OF(ll)
-KERNELS_OF(ll128)
-KERNELS_OF(bulk)
+    KERNEL_OF(proto, double)
+#define KERNELS_OF_ALL \
+    SUMS_OF(ll) SUMS_OF(ll_rare) KERNEL_OF(ll, any) SUMS_OF(ll128) SUMS_OF(ll128_rare) KERNEL_OF(ll128, any) \
+    SUMS_OF(bulk) KERNEL_OF(bulk, any)
+KERNELS_OF_ALL
 #undef KERNEL_OF
 #define KERNEL_OF(proto, name) {"peal_" #proto "_" #name, peal_##proto##_##name},
 
@@ -69,7 +70,7 @@ typedef void (*entry)(const peali_cuda_call &call);
 const struct {
     const char *name;
     entry run;
-} kernels[] = {KERNELS_OF(ll) KERNELS_OF(ll128) KERNELS_OF(bulk)};
+} kernels[] = {KERNELS_OF_ALL};
 
 enum { PATIENCE = 10 }; /* turns in which nobody can do anything, before this thread sleeps */
 const size_t stack_bytes = 256 << 10;

@@ -32,8 +32,14 @@ DEVICE uint32_t ask(const peali_cuda_call *, uint32_t)
     return 0;
 }
 
-DEVICE void got(uint32_t)
+DEVICE peali_cuda_op load_op(const peali_cuda_op *at)
 {
+    return *at;
+}
+
+DEVICE uint32_t got(uint32_t)
+{
+    return 0;
 }
 
 DEVICE float fp16_to_float(uint16_t h)

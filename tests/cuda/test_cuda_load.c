@@ -167,12 +167,51 @@ static void barriers(const peali_cuda_call *c)
     }
 }
 
+/* What is told of an operation beside its operands is what they are. */
+static void told(const peali_cuda_call *c, const peali_cuda_op *op)
+{
+    int owned = 0, own = op->nsrc, puts = 0;
+    bool from = false, within = false;
+    for (int k = 0; k < op->nsrc + op->ndst; k++) {
+        peali_cuda_loc loc = c->locs[op->locs + k];
+        bool slot = loc.where >= PEALI_CUDA_SLOT;
+        within |= loc.where >= PEALI_CUDA_TMP && loc.base != op->first;
+        from |= slot && k < op->nsrc;
+        if (k < op->nsrc && !slot) {
+            own = k;
+            owned++;
+        }
+        assert_true(k < op->nsrc || !slot || k == op->nsrc + puts); /* slots first */
+        puts += slot && k >= op->nsrc;
+    }
+    assert_true(op->own == own && op->nput == puts);
+    assert_true(owned != 1 || op->slots / PEALI_CUDA_OWN_WHERE == c->locs[op->locs + own].where);
+    assert_true(!(op->slots & PEALI_CUDA_MANY_OWN) == (owned < 2) && !(op->slots & PEALI_CUDA_WITHIN) == !within);
+    assert_true(!(op->slots & PEALI_CUDA_FROM_SLOTS) == !from && !(op->slots & PEALI_CUDA_TO_SLOTS) == !puts);
+}
+
+/* Of the call likewise; true where it takes a kernel that has everything. */
+static bool whole(const peali_cuda_call *c)
+{
+    bool rare = c->scaled || c->ranks;
+    assert_true(c->nops >= 1);
+    for (uint32_t i = 0; i < c->nops; i++) {
+        told(c, &c->ops[i]);
+        rare |= c->ops[i].nsrc > PEALI_CUDA_FEW || (c->ops[i].slots & PEALI_CUDA_MANY_OWN);
+    }
+    assert_true(c->parts > 1 || c->part_of == 0);
+    assert_true(c->rare == rare);
+    assert_true((strstr(peali_cuda_kernel(c), "_rare") != NULL) == (rare && c->proto != PEALI_CUDA_BULK));
+    return rare;
+}
+
 static void all_programs(void **ctx)
 {
     static const size_t counts[] = {1, 3, 50, 5000, 300000};
     static peali_cuda_call calls[MOST];
     peali_cuda_layout layout[2];
     uint32_t ctas[MOST];
+    int rare = 0, lean = 0;
     world w;
     for (int n = 1; n <= MOST; n++) {
         layout[0] = peali_cuda_lay_out(16 << 20, n);
@@ -190,6 +229,7 @@ static void all_programs(void **ctx)
                     assert_true(threads % 32 == 0 && threads >= 64 && threads <= PEALI_CUDA_BLOCK);
                     if (position(&calls[r], 0, calls[r].parts * calls[r].blocks) < 4096)
                         barriers(&calls[r]);
+                    *(whole(&calls[r]) ? &rare : &lean) += 1;
                 }
                 places(calls, n);
                 for (int r = 0; r < n; r++)
@@ -198,6 +238,30 @@ static void all_programs(void **ctx)
             close_world(&w);
         }
     }
+    assert_true(rare > 0 && lean > 0);
+}
+
+/* As many blocks of a part as there may be, whatever algorithms have: the first and the last of each is of it. */
+static void parts(void **ctx)
+{
+    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 2);
+    peali_cuda_job job = {PEAL_ALLGATHER, 100, PEAL_FLOAT, PEAL_SUM, 0, PEALI_CUDA_LL, 4, 0, 0};
+    peali_cuda_call call;
+    uint32_t ctas;
+    world w;
+    assert_true(open_world(&w, peali_algo_find(PEAL_ALLGATHER, "ring"), 2, 0));
+    peali_program nothing = *w.programs[0];
+    nothing.ninstrs = 0;
+    for (uint64_t m = 1; m <= UINT16_MAX / 2; m++) {
+        nothing.nblocks = 2 * (int32_t)m;
+        assert_int_equal(peali_cuda_load(&nothing, &job, &layout, &call, &ctas), PEAL_OK);
+        assert_true(call.blocks == m && call.nops == 1 && call.ops[0].nsrc == 0);
+        for (uint64_t b = m; b <= UINT16_MAX; b += m) {
+            assert_true((b - 1) * call.part_of >> 31 == b / m - 1);
+            assert_true(b * call.part_of >> 31 == b / m);
+        }
+    }
+    close_world(&w);
 }
 
 static void refusals(void **ctx)
@@ -222,6 +286,13 @@ static void refusals(void **ctx)
     job.proto = PEALI_CUDA_LL128;
     assert_int_equal(peali_cuda_load(w.programs[0], &job, &layout, &call, &ctas), PEAL_OK);
     assert_string_equal(peali_cuda_kernel(&call), "peal_ll128_any");
+    for (int scaled = 0; scaled < 2; scaled++) {
+        job.op = scaled ? PEAL_PREMUL_SUM : PEAL_AVG;
+        assert_int_equal(peali_cuda_load(w.programs[0], &job, &layout, &call, &ctas), PEAL_OK);
+        assert_true(whole(&call) && call.scaled == scaled);
+        assert_string_equal(peali_cuda_kernel(&call), "peal_ll128_rare_bf16");
+    }
+    job.op = PEAL_PROD;
     close_world(&w);
     for (int pull = 0; pull < 2; pull++) { /* the other way to meet; ranks out of reach */
         peali_reach reach = {pull ? 4 : 2, ranks, pull ? PEALI_PULL : PEALI_PUSH};
@@ -235,6 +306,7 @@ static void refusals(void **ctx)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(parts),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
