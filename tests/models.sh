@@ -12,10 +12,12 @@ holds stamps -DN=3 -DSLICES=1
 holds stamps -DN=2 -DCALLS=2 -DSLICES=3 -DWINDOW=2
 holds lines -DN=2 -DTHREADS=2
 holds abort -DN=2 -DTHREADS=2 -DCALLS=2
+holds abort -DN=2 -DTHREADS=2 -DCALLS=2 -DLAUNCHES
 holds credits -DN=2
 holds lines -DN=3
 holds abort -DN=3 -DCALLS=2
 holds abort -DN=2
+holds abort -DN=2 -DLAUNCHES
 holds lines -DN=2
 holds bulk -DN=2 -DTHREADS=2
 holds bulk -DN=3
@@ -30,6 +32,8 @@ refuted lines -DBUG_ZERO
 refuted lines -DBUG_SKIP_ZERO
 refuted lines -DBUG_LATE_CLEAN
 refuted lines -DBUG_NO_BARRIER -DTHREADS=2
+refuted lines -DBUG_OVERLAP -DTHREADS=2
+refuted lines -DBUG_EARLY_RECORD -DTHREADS=2
 refuted bulk -DBUG_ONE_AREA
 refuted bulk -DBUG_FLAG_FIRST
 refuted bulk -DBUG_NO_RELEASE
@@ -54,6 +58,7 @@ refuted abort -DBUG_NO_DEADLINE
 refuted abort -DBUG_NO_BARRIER -DTHREADS=2
 refuted abort -DBUG_GO_ON
 refuted abort -DBUG_AGAIN
+refuted abort -DBUG_GO_ON -DLAUNCHES
 refuted abort -DBUG_FREE
 LIST
 }
@@ -75,7 +80,7 @@ one() {
     optimize=-O0 # a mutation is refuted before the compiler has optimized the search for it
     [ "$want" = refuted ] || optimize=-Og
     depth=200000
-    [ "$model" != credits ] || depth=800000
+    case $model in credits | lines) depth=800000 ;; esac
     dir=$(mktemp -d) && cd "$dir" || return 1
     # shellcheck disable=SC2086
     spin -a "$@" "$models/$model.pml" > log 2>&1 && $CC $optimize -w -DSAFETY -DMEMLIM=600 -o pan pan.c >> log 2>&1 &&

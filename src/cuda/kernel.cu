@@ -258,7 +258,10 @@ DEVICE uint32_t *left_at(const slice &s, uint32_t home, uint32_t rank)
     return (uint32_t *)(s.c.scratch[home] + s.c.layout.left) + s.lane * s.c.nranks + rank;
 }
 
-/* Tells all others that this rank has left EPOCH: what its threads read there, they have read by now (meet, then store_release). */
+/*
+ * Tells all others that this rank has left EPOCH: what its threads read there, they have read by now (meet, or the end of their
+ * launch, then store_release).
+ */
 DEVICE void tell_left(const slice &s, uint32_t epoch)
 {
     if (s.thread < s.c.nranks && s.thread != s.c.me)
@@ -354,12 +357,15 @@ DEVICE void clean(const slice &s)
 
 /*
  * Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers
- * old. Threads meet, so that none begins the next slice while another one is in this.
+ * old. Threads meet, so that none begins the next slice while another one is in this: the LAST one of a launch ends with that, and
+ * needs no other end where nothing is said or cleaned.
  */
 enum { SAY_EVERY = 64 * CLEAN_EVERY };
-DEVICE bool leave(const slice &s, bool ok)
+DEVICE bool leave(const slice &s, bool last, bool ok)
 {
     const bool due = s.epoch % CLEAN_EVERY <= 1;
+    if (last && s.c.all_hear && !s.c.messages && !due)
+        return ok;
     if (meet(s.threads, !ok))
         return false;
     if (due)
@@ -371,9 +377,10 @@ DEVICE bool leave(const slice &s, bool ok)
     return true;
 }
 
-/* What a CTA's lane has on record as a slice begins. */
+/* What a CTA's lane has on record as a slice begins. FRESH: this launch has not told that this thread has read it. */
 struct record {
     uint32_t epoch, heard, dead;
+    bool fresh;
 };
 
 /* From here on S is of the epoch after that of R, and peers may be stored to. */
@@ -387,7 +394,7 @@ template <class P> DEVICE bool enter(slice &s, const record &r)
 }
 
 /* Every thread of the CTA comes to every operation, also one that has given up: others wait for it. */
-template <class P, class A> DEVICE bool run_slice(slice &s, const record &r)
+template <class P, class A> DEVICE bool run_slice(slice &s, const record &r, bool last)
 {
     bool ok = P::AHEAD || enter<P>(s, r);
     uint32_t i = 0;
@@ -400,10 +407,12 @@ template <class P, class A> DEVICE bool run_slice(slice &s, const record &r)
         if (i == 0 && P::AHEAD)
             ok = enter<P>(s, r);
         ok = operate<P, A>(o, ok);
+        if (i == 0 && r.fresh)
+            come_by(s.threads);
     } while (++i < s.c.nops);
     if (P::RARE && s.c.ranks)
         ok = average(s, ok);
-    return leave(s, ok);
+    return leave(s, last, ok);
 }
 
 /*
@@ -417,7 +426,7 @@ template <class A> DEVICE bool run_direct(const slice &s, const record &r, bool 
         ok = do_direct<A>(s);
     if (ok && *agreed && s.c.ranks)
         ok = average(s, ok);
-    return leave(s, ok);
+    return leave(s, *agreed, ok);
 }
 
 /*
@@ -475,21 +484,25 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
             compare_calls(c, thread - threads, first.z + 1, first.w);
         return;
     }
-    record r = {first.x, first.y, first.w};
+    record r = {first.x, first.y, first.w, true};
     const bool direct = P::DIRECT && c.direct.slices > 0;
     bool agreed = false;
     if (direct) {
         if (!run_direct<A>(direct_slice(c, cta_here(), r.epoch + 1), r, &agreed))
             return;
-        r = {r.epoch + 1, 1, r.dead};
+        come_by(threads);
+        r = {r.epoch + 1, 1, r.dead, false};
     }
     for (uint32_t number = agreed ? c.slices : cta_here(); number < c.slices; number += ctas_here()) {
         slice s = slice_of(c, number);
-        if (!run_slice<P, A>(s, r))
+        if (!run_slice<P, A>(s, r, c.slices - number <= ctas_here()))
             return;
-        r = {r.epoch + 1, c.all_hear, r.dead};
+        r = {r.epoch + 1, c.all_hear, r.dead, false};
     }
-    if (thread == 0 && (direct || cta_here() < c.slices)) /* all have read it: they have met */
+    if (thread >= 32 || (!direct && cta_here() >= c.slices))
+        return;
+    see_off(threads);
+    if (thread == 0)
         store_word((uint64_t *)lane, r.epoch | (uint64_t)r.heard << 32);
 }
 

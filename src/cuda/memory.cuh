@@ -174,6 +174,26 @@ DEVICE bool meet(uint32_t threads, bool some)
     return any;
 }
 
+/*
+ * What the THREADS threads of a block that move data have loaded before they come by, those of warp 0 can store to when they have
+ * seen all others off. The others do not wait. Warps come together first, as they do to meet.
+ */
+DEVICE void come_by(uint32_t threads)
+{
+    if (threads <= 32 || threadIdx.x < 32)
+        return;
+    __syncwarp();
+    asm volatile("barrier.cta.arrive.aligned 2, %0;" ::"r"(threads) : "memory");
+}
+
+DEVICE void see_off(uint32_t threads)
+{
+    if (threads <= 32)
+        return;
+    __syncwarp();
+    asm volatile("barrier.cta.sync.aligned 2, %0;" ::"r"(threads) : "memory");
+}
+
 /* What this thread has stored before, everybody sees before what it stores from here on. */
 DEVICE void fence_all()
 {

@@ -95,7 +95,7 @@ struct fiber {
 struct cta {
     std::vector<fiber *> fibers;
     std::vector<gate> warps;
-    gate all;
+    gate all, by;
     void *sp, *tsan;
     fiber *now;
     uint32_t number, count, threads;
@@ -163,22 +163,27 @@ HIDDEN fiber *new_fiber(uint32_t number)
 }
 
 /* The last one to come ends the round, and does WORK for all before. */
+template <class Work> HIDDEN bool come(gate *g, uint32_t count, bool some, Work work)
+{
+    ordered_before(g);
+    g->some |= some;
+    if (++g->here < count)
+        return false;
+    work();
+    g->result = g->some;
+    g->some = false;
+    g->here = 0;
+    g->round++;
+    return true;
+}
+
 template <class Work> HIDDEN bool pass(gate *g, uint32_t count, bool some, Work work)
 {
     fiber *f = here->now;
-    ordered_before(g);
-    g->some |= some;
     f->at = g;
     f->round = g->round;
-    if (++g->here == count) {
-        work();
-        g->result = g->some;
-        g->some = false;
-        g->here = 0;
-        g->round++;
-    } else {
+    if (!come(g, count, some, work))
         go_back(f);
-    }
     f->at = NULL;
     ordered_after(g);
     return g->result;
@@ -214,7 +219,7 @@ HIDDEN void start(cta *c)
     while (c->fibers.size() < c->threads)
         c->fibers.push_back(new_fiber((uint32_t)c->fibers.size()));
     c->warps.assign((c->threads + 31) / 32, gate());
-    c->all = gate();
+    c->all = c->by = gate();
     for (uint32_t i = 0; i < c->threads; i++)
         c->fibers[i]->done = false;
 }
@@ -308,6 +313,17 @@ uint32_t ctas_here()
 HIDDEN bool meet(uint32_t threads, bool some)
 {
     return pass(&here->all, threads, some, [] {});
+}
+
+HIDDEN void come_by(uint32_t threads)
+{
+    if (here->now->number >= 32)
+        (void)come(&here->by, threads, false, [] {});
+}
+
+HIDDEN void see_off(uint32_t threads)
+{
+    pass(&here->by, threads, false, [] {});
 }
 
 HIDDEN bool warp_any(bool some)

@@ -22,6 +22,8 @@ uint32_t threads_here();
 uint32_t cta_here();
 uint32_t ctas_here();
 bool meet(uint32_t threads, bool some);
+void come_by(uint32_t threads);
+void see_off(uint32_t threads);
 bool warp_any(bool some);
 uint64_t load_warp(const unsigned char *at, bool used);
 void store_warp(unsigned char *at, uint64_t word, bool used);

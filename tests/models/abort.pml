@@ -5,8 +5,9 @@
  * all. A thread that waits looks LIMIT times; then, or when its host says so, or when another CTA of its rank has given up, so
  * does it, which may happen anywhere, even if others are merely slow. It comes to the CTA's barrier nevertheless; the barrier
  * tells all threads that one gave up, and the rank is dead: its number stays, and later calls store nothing and wait for nothing
- * but that barrier, for threads of one CTA may find differently whether the rank is dead. A rank's memory is freed when all have
- * agreed that none has calls any more. A cell is a call and a number, loaded once for the number and once more for the data.
+ * but that barrier, for threads of one CTA may find differently whether the rank is dead. With LAUNCHES, calls have no barrier and
+ * end with their launches: who gives up has said that the rank is dead by then. A rank's memory is freed when all have agreed that
+ * none has calls any more. A cell is a call and a number, loaded once for the number and once more for the data.
  * (That stores become visible late is the subject of other models.)
  *
  * Proved: every thread comes to its end, after at most LIMIT looks for each message; what a call takes is this call's data,
@@ -100,6 +101,40 @@ inline meet()
 #endif
 }
 
+/* Without a barrier: the next launch begins when all threads of this one have ended. */
+inline end_launch()
+{
+    d_step {
+        if
+#ifndef BUG_GO_ON
+        :: given_up -> dead[me] = true
+#endif
+        :: else -> number++
+        fi;
+        met[me * THREADS + thread] = call
+    }
+#if THREADS > 1
+    met[me * THREADS + 1 - thread] >= call
+#endif
+}
+
+inline end_slice()
+{
+    meet();
+    d_step {
+        if
+#ifndef BUG_GO_ON
+#ifndef BUG_AGAIN
+        :: TOLD -> dead[me] = true
+#else
+        :: TOLD -> TOLD = false
+#endif
+#endif
+        :: else -> number++
+        fi
+    }
+}
+
 proctype Thread(byte me; byte thread)
 {
     byte call = 1, number = 1, x, looks;
@@ -117,18 +152,12 @@ proctype Thread(byte me; byte thread)
         :: x < N && x == me -> x++
         :: x == N || given_up -> break
         od;
-        meet();
-        d_step {
-            if
-#ifndef BUG_GO_ON
-#ifndef BUG_AGAIN
-            :: TOLD -> dead[me] = true
+#ifdef LAUNCHES
+        end_launch();
 #else
-            :: TOLD -> TOLD = false
+        end_slice();
 #endif
-#endif
-            :: else -> number++
-            fi;
+        d_step {
             given_up = false;
             x = 0;
             call++

@@ -11,7 +11,7 @@
  * Proved: data that is loaded is of this slice; nothing is stored to while an older store is on its way there; nobody waits
  * for ever.
  *
- * Assumed: loads are over before the CTA's next barrier.
+ * Assumed: loads are over before the CTA's next barrier, and before its launch has ended, which takes a barrier's place.
  *
  * BUG_ONE_AREA     one area instead of two
  * BUG_FLAG_FIRST   the flag is stored before the data

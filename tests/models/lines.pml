@@ -9,6 +9,10 @@
  * sent to for a round of numbers would still have the flags of that round, so at the end of a slice a rank cleans a share of
  * the area that it leaves; each share has its turn several times a round. (The kernels do so in two slices of 1024.)
  *
+ * A launch has one slice or two. Between them the threads of a CTA meet; behind the last one they do not, for the next launch of
+ * the stream begins when all of this one have ended. Which slice is next is on record: each thread reads it as its launch begins,
+ * and thread 0 writes it at the end, when all have read it.
+ *
  * A line is one byte: CLEAN, or the slice that it belongs to, modulo SLICES. Its flag is that modulo NUMBERS; SLICES is twice
  * NUMBERS, so data of another round shows.
  *
@@ -16,11 +20,13 @@
  * while an older store is on its way there; nobody waits for ever.
  *
  * Assumed: a line becomes visible whole; a thread's loads are over before its later stores, for it branches on what it
- * loaded; a CTA's barrier orders the loads before it and the stores after it.
+ * loaded; a CTA's barrier orders the loads before it and the stores after it, and so does the end of a launch.
  *
  * BUG_ONE_AREA     one area instead of two
  * BUG_SILENT       where there is no data, no line is sent, and nobody waits for one
  * BUG_NO_BARRIER   the threads of a CTA go from slice to slice on their own
+ * BUG_OVERLAP      a launch begins before the one before it has ended
+ * BUG_EARLY_RECORD thread 0 does not wait until all have read what is on record
  * BUG_NO_CLEAN     old flags stay
  * BUG_ZERO         the flag of a clean line is 0, which is a number
  * BUG_SKIP_ZERO    0 is no number, so an area is used twice in a row: by the last odd one and by 1
@@ -74,6 +80,8 @@ end:
 mtype = { ALL_TO_ALL, STAR };
 mtype kind[4];
 bit shift[4]; /* thread t has line t + shift of each message */
+bit last[4];  /* of its launch */
+bit more;     /* slices come in the newest launch */
 byte newest;
 byte through[4]; /* threads */
 
@@ -82,10 +90,9 @@ inline end()
 {
     through[slice % 4]++;
     if
-    :: through[slice % 4] == N * THREADS -> through[slice % 4] = 0; kind[slice % 4] = 0; shift[slice % 4] = 0
+    :: through[slice % 4] == N * THREADS -> through[slice % 4] = 0; kind[slice % 4] = 0; shift[slice % 4] = 0; last[slice % 4] = 0
     :: else
-    fi;
-    slice = (slice + 1) % SLICES
+    fi
 }
 
 inline begin()
@@ -104,7 +111,14 @@ inline begin()
 #if THREADS > 1
         :: shift[slice % 4] = 1
 #endif
-        fi
+        fi;
+        if
+        :: last[slice % 4] = 1
+#if THREADS > 1
+        :: !more -> last[slice % 4] = 0
+#endif
+        fi;
+        more = !last[slice % 4]
     :: else -> assert(kind[slice % 4])
     fi
 }
@@ -166,14 +180,41 @@ inline star()
 }
 
 byte met[N * THREADS]; /* by thread: the last slice that it is through with */
+byte record[N];        /* the last slice of the last launch */
+bool have_read[N];     /* thread 1 has, in this launch */
 
-/* The CTA's barrier at the end of a slice. */
+#define OTHER met[me * THREADS + 1 - thread]
+#define OTHER_TOO (THREADS == 1 || OTHER == slice || OTHER == (slice + 1) % SLICES)
+#ifdef BUG_EARLY_RECORD
+#define MAY_WRITE true
+#else
+#define MAY_WRITE (THREADS == 1 || have_read[me])
+#endif
+
+/* As a thread begins a launch. */
+inline look_up()
+{
+    slice = (record[me] + 1) % SLICES;
+    have_read[me] = have_read[me] || thread == 1
+}
+
+/* The CTA's barrier at the end of a slice, or the end of the launch. */
 inline meet()
 {
+    if
+    :: last[slice % 4] && thread == 0 -> MAY_WRITE; have_read[me] = false; record[me] = slice
+    :: else
+    fi;
     met[me * THREADS + thread] = slice;
-#if THREADS > 1 && !defined(BUG_NO_BARRIER)
-    met[me * THREADS + 1 - thread] == slice || met[me * THREADS + 1 - thread] == (slice + 1) % SLICES
+    if
+#ifndef BUG_NO_BARRIER
+    :: !last[slice % 4] -> OTHER_TOO
 #endif
+#ifndef BUG_OVERLAP
+    :: last[slice % 4] -> OTHER_TOO
+#endif
+    :: else
+    fi
 }
 
 /* One slot of two is cleaned at the end of each slice, so every line several times a round. A fence: it is visible at once. */
@@ -202,9 +243,14 @@ inline clean()
 
 proctype Thread(byte me; byte thread)
 {
-    byte slice = 1, x;
+    byte slice, x;
+    bool begins = true; /* a launch */
     do
     :: atomic {
+        if
+        :: begins -> look_up()
+        :: else -> slice = (slice + 1) % SLICES
+        fi;
         begin();
         if
         :: kind[slice % 4] == ALL_TO_ALL -> all_to_all()
@@ -215,6 +261,7 @@ proctype Thread(byte me; byte thread)
        atomic {
         clean();
         meet();
+        begins = last[slice % 4];
         end()
        }
     od
