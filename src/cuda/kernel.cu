@@ -474,6 +474,13 @@ DEVICE uint32_t ask_for_parameters(const peali_cuda_call &c)
     return words;
 }
 
+/* The same for what the first operation loads of IN: it is on its way while it is found out what that is. */
+DEVICE uint32_t touch_first(const peali_cuda_call &c, uint32_t thread)
+{
+    const uint64_t at = (uint64_t)cta_here() * c.slice_packs * PEALI_CUDA_PACK + 8 * thread;
+    return at < c.touch_bytes ? touch((const unsigned char *)c.in + c.touch + at) : 0;
+}
+
 template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
 {
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), asked = ask_for_parameters(c);
@@ -484,6 +491,7 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
             compare_calls(c, thread - threads, first.z + 1, first.w);
         return;
     }
+    const uint32_t touched = P::AHEAD ? touch_first(c, thread) : 0;
     record r = {first.x, first.y, first.w, true};
     const bool direct = P::DIRECT && c.direct.slices > 0;
     bool agreed = false;
@@ -503,7 +511,7 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
         return;
     see_off(threads);
     if (thread == 0)
-        store_word((uint64_t *)lane, r.epoch | (uint64_t)r.heard << 32);
+        store_word((uint64_t *)((unsigned char *)lane + got(touched)), r.epoch | (uint64_t)r.heard << 32);
 }
 
 #define KERNEL(proto, name, how, arithmetic) \

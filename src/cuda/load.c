@@ -396,6 +396,17 @@ static void note_rare(peali_cuda_call *c)
         c->rare |= c->ops[n].nsrc > PEALI_CUDA_FEW || (c->ops[n].slots & PEALI_CUDA_MANY_OWN);
 }
 
+/* Of slices that are not the longer ones; for those it is near enough. */
+static void note_touch(peali_cuda_call *c)
+{
+    const peali_cuda_op *op = &c->ops[0];
+    if (op->own >= op->nsrc || c->locs[op->locs + op->own].where != PEALI_CUDA_IN)
+        return;
+    const uint64_t part = op->first / c->blocks, before = position(c, c->slice_packs, op->first % c->blocks) * PEALI_CUDA_PACK;
+    c->touch = part * c->part_bytes + before - c->in_skip;
+    c->touch_bytes = before < c->part_bytes ? c->part_bytes - before : 0;
+}
+
 /*
  * Who hears whom was found for messages that carry a flag even when they are empty; here an empty one carries none. What the
  * result of a block depends on is heard all the same: of every rank where all are reduced or gathered, and some block is not empty.
@@ -441,6 +452,7 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
         call->nops = 1;
     synchronise(call);
     note_rare(call);
+    note_touch(call);
     note_neighbours(&l);
     return PEAL_OK;
 }

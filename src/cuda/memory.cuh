@@ -110,6 +110,14 @@ DEVICE void store_pack(unsigned char *at, quad q)
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(q.x), "r"(q.y), "r"(q.z), "r"(q.w) : "memory");
 }
 
+/* AT comes into the first level of cache; what is returned is of no use but for got(): until then it need not have come. */
+DEVICE uint32_t touch(const unsigned char *at)
+{
+    uint32_t value;
+    asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(at));
+    return value;
+}
+
 DEVICE uint32_t load_acquire(const uint32_t *at)
 {
     uint32_t value;

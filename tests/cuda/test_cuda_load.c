@@ -205,13 +205,30 @@ static bool whole(const peali_cuda_call *c)
     return rare;
 }
 
+/* What is touched is there, and where slices are alike it begins with what the first operation loads. True where there is some. */
+static bool touches(const peali_cuda_call *c, peal_kind kind)
+{
+    const peali_cuda_op *op = &c->ops[0];
+    uint64_t user = (kind == PEAL_ALLGATHER ? 1 : c->parts) * c->part_bytes, part = op->first / c->blocks;
+    if (op->nsrc == 0 || op->own == op->nsrc || c->locs[op->locs + op->own].where != PEALI_CUDA_IN) {
+        assert_true(c->touch_bytes == 0);
+        return false;
+    }
+    assert_true(c->touch_bytes == 0 || (c->touch <= user && c->touch_bytes <= user - c->touch));
+    for (uint32_t k = 0; k < c->slices && c->long_slices == 0; k++) {
+        uint64_t packs = k * (uint64_t)c->slice_packs + position(c, k, op->first) - part * c->slice_packs;
+        assert_true(c->touch + k * (uint64_t)c->slice_packs * 16 == part * c->part_bytes + packs * 16 - c->in_skip);
+    }
+    return c->touch_bytes > 0;
+}
+
 static void all_programs(void **ctx)
 {
     static const size_t counts[] = {1, 3, 50, 5000, 300000};
     static peali_cuda_call calls[MOST];
     peali_cuda_layout layout[2];
     uint32_t ctas[MOST];
-    int rare = 0, lean = 0;
+    int rare = 0, lean = 0, touched = 0;
     world w;
     for (int n = 1; n <= MOST; n++) {
         layout[0] = peali_cuda_lay_out(16 << 20, n);
@@ -230,6 +247,7 @@ static void all_programs(void **ctx)
                     if (position(&calls[r], 0, calls[r].parts * calls[r].blocks) < 4096)
                         barriers(&calls[r]);
                     *(whole(&calls[r]) ? &rare : &lean) += 1;
+                    touched += touches(&calls[r], job.kind);
                 }
                 places(calls, n);
                 for (int r = 0; r < n; r++)
@@ -238,7 +256,7 @@ static void all_programs(void **ctx)
             close_world(&w);
         }
     }
-    assert_true(rare > 0 && lean > 0);
+    assert_true(rare > 0 && lean > 0 && touched > 0);
 }
 
 /* As many blocks of a part as there may be, whatever algorithms have: the first and the last of each is of it. */
