@@ -77,17 +77,24 @@ enum {
 };
 
 /*
+ * When: after all threads of the CTA have done what stands before, for others have touched what this one does. RUN times a number:
+ * of a run of operations that need nothing of each other, so many are left, this one included. Lines: warps share the run among
+ * them. Bulk: the first one awaits the sources of all, or the last one tells of all (of those before it it is the number).
+ */
+enum { PEALI_CUDA_SYNC = 1, PEALI_CUDA_RUN = 2, PEALI_CUDA_LONGEST_RUN = 15 };
+
+/*
  * Reduce nsrc sources in order, store to ndst destinations, of which the first nput are slots. No destination: the sources must
  * have arrived. No source: a message is to arrive at the destination.
  */
 typedef struct peali_cuda_op {
     uint8_t nsrc, ndst;
-    uint8_t sync;   /* after all threads of the CTA have done what stands before: others have touched what this one does */
+    uint8_t order;  /* PEALI_CUDA_SYNC and so on */
     uint8_t slots;  /* PEALI_CUDA_FROM_SLOTS and so on */
     uint16_t locs;  /* sources, then destinations */
     uint16_t first, end; /* blocks */
-    uint16_t peer;  /* of a message: rank of the communicator */
-    uint8_t lane;   /* and the algorithm's lane */
+    uint16_t peer;  /* of a message: rank of the communicator; of a run of lines: 256 over LANE, upwards */
+    uint8_t lane;   /* and the algorithm's lane; the warps that each operation of it has */
     uint8_t number; /* and which of the slice's messages it is */
     uint8_t own;    /* the source that is in IN, OUT, scratch or a slot that a message fills; nsrc: none */
     uint8_t nput;

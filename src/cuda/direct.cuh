@@ -54,7 +54,7 @@ DEVICE uint64_t vote_of(const slice &s, uint32_t rank, uint32_t line)
 
 /*
  * Votes; *AGREED: all ranks' vectors lie where this device sees them. False where a thread has given up. What was stored into a
- * vector before its rank voted, every thread sees after this (fence_all, tell; told, fence_all, meet).
+ * vector before its rank voted, every thread sees after this (fence_all in launch, tell; told, fence_all, meet).
  */
 DEVICE bool agree(const slice &s, bool ok, bool *agreed)
 {
@@ -64,7 +64,6 @@ DEVICE bool agree(const slice &s, bool ok, bool *agreed)
     if (ok && s.thread < c.nranks) {
         const uint64_t mine[] = {c.views[s.thread].in, c.views[s.thread].out, c.scalar};
         uint64_t its[3] = {0};
-        fence_all();
         for (uint32_t i = 0; i < 3; i++)
             tell(s, vote_at(s, s.thread, c.me, i), mine[i]);
         for (uint32_t i = 0; i < 3; i++)
@@ -73,9 +72,8 @@ DEVICE bool agree(const slice &s, bool ok, bool *agreed)
         fence_all();
         none = !its[PEALI_CUDA_IN] || !its[PEALI_CUDA_OUT] || (its[PEALI_CUDA_IN] | its[PEALI_CUDA_OUT]) % PEALI_CUDA_PACK != 0;
     }
-    ok = !meet(s.threads, !ok);
-    *agreed = !meet(s.threads, none);
-    return ok;
+    *agreed = !meet(s.threads, !ok || none);
+    return *agreed || !meet(s.threads, !ok);
 }
 
 /* The vector that LOC names, as this device sees it. */

@@ -393,14 +393,32 @@ template <class P> DEVICE bool enter(slice &s, const record &r)
     return !P::AHEAD && s.c.messages ? get_areas(s, ok) : ok;
 }
 
+/* Of a run of operations each takes as many warps: what this thread does of it. Warps that are left over do nothing. */
+DEVICE void take_share(task &t, peali_cuda_op &op)
+{
+    const slice &s = t.s;
+    const uint32_t run = run_of(op), share = s.thread / 32 * op.peer >> 8;
+    t.threads = 32 * op.lane;
+    t.thread -= share * t.threads;
+    t.number += share < run ? share : 0;
+    op = load_op(&s.c.ops[t.number]);
+    t.r = range_of(s, op.first, op.end);
+    t.r.words = share < run ? t.r.words : 0;
+}
+
 /* Every thread of the CTA comes to every operation, also one that has given up: others wait for it. */
 template <class P, class A> DEVICE bool run_slice(slice &s, const record &r, bool last)
 {
     bool ok = P::AHEAD || enter<P>(s, r);
     uint32_t i = 0;
     do {
-        const peali_cuda_op op = load_op(&s.c.ops[i]);
-        const task t = {s, op, i, range_of(s, op.first, op.end)};
+        peali_cuda_op op = load_op(&s.c.ops[i]);
+        const uint32_t run = P::RUNS ? run_of(op) : 1;
+        task t = {s, op, i, s.thread, s.threads, range()};
+        if (run > 1)
+            take_share(t, op);
+        else
+            t.r = range_of(s, op.first, op.end);
         if (i > 0 || !P::AHEAD)
             ok = P::begin(t, ok);
         ready<P> o(t);
@@ -409,7 +427,8 @@ template <class P, class A> DEVICE bool run_slice(slice &s, const record &r, boo
         ok = operate<P, A>(o, ok);
         if (i == 0 && r.fresh)
             come_by(s.threads);
-    } while (++i < s.c.nops);
+        i += run;
+    } while (i < s.c.nops);
     if (P::RARE && s.c.ranks)
         ok = average(s, ok);
     return leave(s, last, ok);
@@ -484,6 +503,8 @@ DEVICE uint32_t touch_first(const peali_cuda_call &c, uint32_t thread)
 template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
 {
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), asked = ask_for_parameters(c);
+    if (P::DIRECT && c.direct.slices > 0 && thread < c.nranks)
+        fence_all(); /* for what it says in agree; a microsecond, beside that of the parameters */
     peali_cuda_lane *lane = &c.lane[cta_here()];
     const quad first = load_line((const unsigned char *)lane + got(asked)); /* epoch, heard, calls, dead */
     if (thread >= threads) {

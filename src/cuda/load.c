@@ -34,7 +34,10 @@ static uint64_t up(uint64_t x, uint64_t step)
     return (x + step - 1) / step * step;
 }
 
-/* The shares of a lane's memory: lines of 16 bytes 2/16, lines of 128 bytes 2/16, bulk 11/16, scratch 1/16. */
+/*
+ * The shares of a lane's memory: lines of 16 bytes 2/16, lines of 128 bytes 7/16 (so that 1 MiB of 4 ranks is a slice for each of
+ * 64 CTAs), bulk 6/16, scratch 1/16.
+ */
 static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
 {
     peali_cuda_layout l = {.lanes = lanes};
@@ -44,7 +47,7 @@ static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
     l.flags = at;
     l.votes = at + (uint64_t)lanes * 2 * PEALI_CUDA_SLOTS * sizeof(uint32_t);
     at = up(l.votes + (uint64_t)lanes * 2 * (uint64_t)nranks * PEALI_CUDA_VOTE, 1024);
-    static const unsigned shares[PEALI_CUDA_PROTOS] = {2, 2, 11};
+    static const unsigned shares[PEALI_CUDA_PROTOS] = {2, 7, 6};
     uint64_t share = at < bytes ? (bytes - at) / lanes / 16 : 0;
     l.tmp = at;
     l.tmp_bytes = share / 1024 * 1024;
@@ -362,12 +365,12 @@ static bool same_memory(peali_cuda_loc a, peali_cuda_loc b)
 }
 
 /*
- * Does one of these operations write what the other touches? Threads take the units of an operation by their number in its range,
- * so that over the same range each thread meets only itself. Scratch is one piece.
+ * Does one of these operations write what the other touches? Threads take the units of an operation by their number in its range:
+ * where those that have the one have the other (ALIKE), each meets only itself over the same range. Scratch is one piece.
  */
-static bool conflict(const peali_cuda_call *c, const peali_cuda_op *a, const peali_cuda_op *b)
+static bool conflict(const peali_cuda_call *c, const peali_cuda_op *a, const peali_cuda_op *b, bool alike)
 {
-    bool same = a->first == b->first && a->end == b->end;
+    bool same = alike && a->first == b->first && a->end == b->end;
     for (int i = 0; i < a->nsrc + a->ndst; i++)
         for (int k = 0; k < b->nsrc + b->ndst; k++) {
             peali_cuda_loc x = c->locs[a->locs + i], y = c->locs[b->locs + k];
@@ -379,19 +382,81 @@ static bool conflict(const peali_cuda_call *c, const peali_cuda_op *a, const pea
     return false;
 }
 
-static void synchronise(peali_cuda_call *c)
+typedef struct runs {
+    uint8_t run[PEALI_CUDA_OPS], at[PEALI_CUDA_OPS]; /* of how many it is one, and which */
+} runs;
+
+/* So many operations from number N on do alike, and need nothing of each other. */
+static uint32_t run_from(const peali_cuda_call *c, uint32_t n)
 {
-    uint32_t since = 0;
-    for (uint32_t n = 0; n < c->nops; n++) {
-        for (uint32_t k = since; k < n && !c->ops[n].sync; k++)
-            c->ops[n].sync = conflict(c, &c->ops[k], &c->ops[n]);
-        since = c->ops[n].sync ? n : since;
+    const peali_cuda_op *a = &c->ops[n];
+    const unsigned kinds = PEALI_CUDA_FROM_SLOTS | PEALI_CUDA_TO_SLOTS, how = a->slots & kinds;
+    if (how == kinds || how == 0 || c->messages)
+        return 1;
+    for (uint32_t run = 1;; run++) {
+        const peali_cuda_op *b = a + run;
+        if (n + run == c->nops || run == PEALI_CUDA_LONGEST_RUN || (b->slots & kinds) != how || b->nsrc != a->nsrc ||
+            b->ndst != a->ndst)
+            return run;
+        for (uint32_t i = 0; i < run; i++)
+            if (conflict(c, a + i, b, false))
+                return run;
+    }
+}
+
+static void find_runs(const peali_cuda_call *c, uint32_t warps, runs *r)
+{
+    for (uint32_t n = 0, run; n < c->nops; n += run) {
+        run = run_from(c, n);
+        run = c->proto == PEALI_CUDA_BULK || run <= warps ? run : 1;
+        for (uint32_t i = 0; i < run; i++) {
+            r->run[n + i] = (uint8_t)run;
+            r->at[n + i] = (uint8_t)i;
+        }
+    }
+}
+
+/* The operations of one run begin together; those of bulk, one after the other. */
+static void synchronise(peali_cuda_call *c, const runs *r)
+{
+    const bool bulk = c->proto == PEALI_CUDA_BULK;
+    for (uint32_t n = 0, since = 0, together; n < c->nops; n += together) {
+        bool sync = false;
+        together = bulk ? 1 : r->run[n];
+        for (uint32_t i = 0; i < together; i++)
+            for (uint32_t k = since; k < n && !sync; k++)
+                sync = conflict(c, &c->ops[k], &c->ops[n + i], bulk || (r->run[k] == r->run[n] && r->at[k] == i));
+        for (uint32_t i = 0; i < together; i++)
+            c->ops[n + i].order = sync ? PEALI_CUDA_SYNC : 0;
+        since = sync ? n : since;
+    }
+}
+
+void peali_cuda_order(peali_cuda_call *call, uint32_t threads)
+{
+    const bool bulk = call->proto == PEALI_CUDA_BULK;
+    const uint32_t warps = (threads - PEALI_CUDA_BOARD) / 32;
+    runs r;
+    find_runs(call, warps, &r);
+    synchronise(call, &r);
+    for (uint32_t n = 0; n < call->nops; n++) {
+        peali_cuda_op *op = &call->ops[n];
+        const bool last = r.at[n] + 1 == r.run[n], first = r.at[n] == 0;
+        if (!bulk && r.run[n] > 1) {
+            op->lane = (uint8_t)(warps / r.run[n]);
+            op->peer = (uint16_t)((255 + op->lane) / op->lane);
+            call->rare |= call->proto == PEALI_CUDA_LL;
+        }
+        if (!bulk)
+            op->order |= (uint8_t)((r.run[n] - r.at[n]) * PEALI_CUDA_RUN);
+        else if (op->slots & PEALI_CUDA_TO_SLOTS ? last : first)
+            op->order |= (uint8_t)(r.run[n] * PEALI_CUDA_RUN);
     }
 }
 
 static void note_rare(peali_cuda_call *c)
 {
-    c->rare = c->scaled || c->ranks;
+    c->rare |= c->scaled || c->ranks;
     for (uint32_t n = 0; n < c->nops; n++)
         c->rare |= c->ops[n].nsrc > PEALI_CUDA_FEW || (c->ops[n].slots & PEALI_CUDA_MANY_OWN);
 }
@@ -450,7 +515,7 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
             return PEAL_ERR_UNSUPPORTED;
     if (call->nops == 0) /* one that does nothing */
         call->nops = 1;
-    synchronise(call);
+    peali_cuda_order(call, peali_cuda_threads(call));
     note_rare(call);
     note_touch(call);
     note_neighbours(&l);

@@ -55,6 +55,9 @@ void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_c
 const char *peali_cuda_kernel(const peali_cuda_call *call);
 uint32_t peali_cuda_threads(const peali_cuda_call *call);
 
+/* Which operations go together, and which wait for the others, in blocks of THREADS, those of the board among them. */
+void peali_cuda_order(peali_cuda_call *call, uint32_t threads);
+
 /* 1 where BYTES bytes at AT, and all parts of the vector, begin at a multiple of 16. For CALL->aligned, of both buffers. */
 static inline int peali_cuda_aligned(const peali_cuda_call *call, const void *in, const void *out)
 {

@@ -28,8 +28,14 @@ struct task {
     const slice &s;
     const peali_cuda_op &op;
     uint32_t number; /* of the operation */
+    uint32_t thread, threads; /* of those that have it */
     range r;
 };
+
+DEVICE uint32_t run_of(const peali_cuda_op &op)
+{
+    return op.order / PEALI_CUDA_RUN;
+}
 
 /* From the start of LOC, a slot or scratch, to word 0 of the range. */
 DEVICE uint32_t words_before(const task &t, const peali_cuda_loc &loc)
@@ -76,12 +82,12 @@ template <int N> DEVICE void load_own(const task &t, const own_source &from, uin
 /* Where a flag is in each line, threads need nothing of each other but what the program has them share. */
 DEVICE bool begin_lines(const task &t, bool ok)
 {
-    return t.op.sync ? !meet(t.s.threads, !ok) : ok;
+    return t.op.order & PEALI_CUDA_SYNC ? !meet(t.s.threads, !ok) : ok;
 }
 
 /* What both kinds of lines do alike: little. */
 struct lines {
-    enum { RARE = 0, DIRECT = 0, AHEAD = 1 };
+    enum { RARE = 0, RUNS = 0, DIRECT = 0, AHEAD = 1 };
 
     static DEVICE_MEMBER bool begin(const task &t, bool ok)
     {
@@ -112,7 +118,7 @@ struct ll : lines {
 
     struct place {
         uint32_t u;
-        explicit DEVICE_MEMBER place(const task &t) : u(t.s.thread)
+        explicit DEVICE_MEMBER place(const task &t) : u(t.thread)
         {
         }
         /* A warp goes on together. */
@@ -130,7 +136,7 @@ struct ll : lines {
         }
         DEVICE_MEMBER void next(const task &t)
         {
-            u += t.s.threads;
+            u += t.threads;
         }
     };
 
@@ -188,12 +194,12 @@ struct ll : lines {
  * sooner than the word is, and only then loads it.
  */
 struct ll128 : lines {
-    enum { PROTO = PEALI_CUDA_LL128, WORDS = 1, THREADS = 16 };
+    enum { PROTO = PEALI_CUDA_LL128, RUNS = 1, WORDS = 1, THREADS = 16 };
 
     struct place {
         uint32_t line, column, u;
         explicit DEVICE_MEMBER place(const task &t)
-            : line(t.s.thread / THREADS), column(t.s.thread % THREADS), u(line * PEALI_CUDA_LINE_WORDS + column)
+            : line(t.thread / THREADS), column(t.thread % THREADS), u(line * PEALI_CUDA_LINE_WORDS + column)
         {
         }
         /* Both lines of a warp go on as long as the first one does. */
@@ -219,8 +225,8 @@ struct ll128 : lines {
         }
         DEVICE_MEMBER void next(const task &t)
         {
-            line += t.s.threads / THREADS;
-            u += t.s.threads / THREADS * PEALI_CUDA_LINE_WORDS;
+            line += t.threads / THREADS;
+            u += t.threads / THREADS * PEALI_CUDA_LINE_WORDS;
         }
     };
 
@@ -283,7 +289,7 @@ struct ll128 : lines {
 
 /* The same, for whatever comes. */
 struct ll_rare : ll {
-    enum { RARE = 1 };
+    enum { RARE = 1, RUNS = 1 };
 };
 struct ll128_rare : ll128 {
     enum { RARE = 1 };
@@ -316,11 +322,11 @@ DEVICE void give_order(const task &t, const peali_cuda_loc &loc)
  * by any thread here.
  */
 struct bulk {
-    enum { PROTO = PEALI_CUDA_BULK, WORDS = 2, RARE = 1, DIRECT = 1, AHEAD = 0, FULL = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD };
+    enum { PROTO = PEALI_CUDA_BULK, WORDS = 2, RARE = 1, RUNS = 0, DIRECT = 1, AHEAD = 0, FULL = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD };
 
     struct place {
         uint32_t u; /* words */
-        explicit DEVICE_MEMBER place(const task &t) : u(WORDS * t.s.thread)
+        explicit DEVICE_MEMBER place(const task &t) : u(WORDS * t.thread)
         {
         }
         DEVICE_MEMBER bool more(const task &t) const
@@ -337,7 +343,7 @@ struct bulk {
         }
         DEVICE_MEMBER void next(const task &t)
         {
-            u += WORDS * t.s.threads;
+            u += WORDS * t.threads;
         }
     };
 
@@ -363,11 +369,15 @@ struct bulk {
 
     static DEVICE_MEMBER bool begin(const task &t, bool ok)
     {
-        wait w(t.s.c, t.s.epoch, t.number);
-        if (!(t.op.slots & PEALI_CUDA_FROM_SLOTS))
+        const peali_cuda_call &c = t.s.c;
+        if (!(t.op.slots & PEALI_CUDA_FROM_SLOTS) || run_of(t.op) == 0)
             return begin_lines(t, ok);
-        if (t.s.thread < t.op.nsrc) {
-            const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + t.s.thread];
+        for (uint32_t i = t.thread / 32; i < run_of(t.op); i += t.threads / 32) {
+            const peali_cuda_op &op = c.ops[t.number + i];
+            wait w(c, t.s.epoch, t.number + i);
+            if (t.thread % 32 >= op.nsrc)
+                continue;
+            const peali_cuda_loc &loc = c.locs[op.locs + t.thread % 32];
             while (ok && loc.where >= PEALI_CUDA_SLOT && load_acquire(flag_at(t, loc)) != t.s.flag)
                 ok = w.on();
         }
@@ -489,12 +499,16 @@ struct bulk {
 
     static DEVICE_MEMBER bool end(const task &t, bool ok)
     {
-        if (!(t.op.slots & PEALI_CUDA_TO_SLOTS))
+        const peali_cuda_call &c = t.s.c;
+        if (!(t.op.slots & PEALI_CUDA_TO_SLOTS) || run_of(t.op) == 0)
             return ok;
         if (meet(t.s.threads, !ok))
             return false;
-        if (t.s.thread < t.op.ndst) {
-            const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + t.op.nsrc + t.s.thread];
+        for (uint32_t i = t.thread / 32; i < run_of(t.op); i += t.threads / 32) {
+            const peali_cuda_op &op = c.ops[t.number - i];
+            if (t.thread % 32 >= op.ndst)
+                continue;
+            const peali_cuda_loc &loc = c.locs[op.locs + op.nsrc + t.thread % 32];
             if (loc.where >= PEALI_CUDA_ARRIVES)
                 give_order(t, loc);
             else if (loc.where >= PEALI_CUDA_SLOT)

@@ -134,9 +134,61 @@ static void one_writer(const peali_cuda_call *calls, int n, int home)
             assert_true(at[i][1] <= at[k][0] || at[k][1] <= at[i][0]);
 }
 
+static uint32_t run_of(const peali_cuda_op *op)
+{
+    return op->order / PEALI_CUDA_RUN;
+}
+
+/* Of a run of lines that begins with OP, each operation is told what is left of it, and its share of WARPS is the kernel's. */
+static void shares(const peali_cuda_op *op, uint32_t warps)
+{
+    const uint32_t run = run_of(op), kinds = PEALI_CUDA_FROM_SLOTS | PEALI_CUDA_TO_SLOTS;
+    for (uint32_t i = 0; i < run; i++) {
+        assert_true(run_of(&op[i]) == run - i && op[i].nsrc == op->nsrc && op[i].ndst == op->ndst);
+        assert_true((op[i].slots & kinds) == (op->slots & kinds));
+        assert_true((op[i].order & PEALI_CUDA_SYNC) == (op->order & PEALI_CUDA_SYNC) && op[i].lane == op->lane);
+    }
+    for (uint32_t w = 0; run > 1 && w < warps; w++)
+        assert_true(w * op->peer >> 8 == w / op->lane);
+    assert_true(run == 1 || run * op->lane <= warps);
+}
+
+/*
+ * Bulk: what is awaited or told later or earlier than by its own operation is so by one that does the like, with nothing between
+ * them that does otherwise.
+ */
+static void bundles(const peali_cuda_call *c)
+{
+    for (uint32_t i = 0; i < c->nops; i++) {
+        const peali_cuda_op *op = &c->ops[i];
+        const uint8_t how = op->slots & (PEALI_CUDA_FROM_SLOTS | PEALI_CUDA_TO_SLOTS);
+        const bool tells = how & PEALI_CUDA_TO_SLOTS;
+        assert_true(how != 3 || run_of(op) == 1);
+        assert_true(!tells || run_of(op) <= i + 1);
+        for (uint32_t k = 1; how && k < run_of(op); k++) {
+            const peali_cuda_op *other = tells ? op - k : op + k;
+            assert_true((other->slots & 3) == how && run_of(other) == 0 && other < c->ops + c->nops);
+        }
+        uint32_t by = i; /* the one that tells or awaits for this */
+        while (how && run_of(&c->ops[by]) == 0)
+            assert_true((by += tells ? 1 : -1U) < c->nops);
+        assert_true(!how || run_of(&c->ops[by]) > (tells ? by - i : i - by));
+    }
+}
+
+/* Which thread takes pack P of operation I, number AT of a run; to fill a block is 480. */
+static uint16_t taker(const peali_cuda_call *c, uint32_t i, uint32_t at, uint64_t p)
+{
+    const peali_cuda_op *op = &c->ops[i];
+    if (c->proto == PEALI_CUDA_BULK || run_of(op) + at == 1)
+        return (uint16_t)(p % 480);
+    const uint32_t each = 32U * op->lane;
+    return (uint16_t)(at * each + p % each);
+}
+
 /*
  * Between two barriers no unit is touched by two threads if one writes it. Pack p of an operation is taken by thread p mod 480
- * here; IN and OUT are one memory, scratch is another.
+ * here, or of a run likewise; IN and OUT are one memory, scratch is another.
  */
 static void barriers(const peali_cuda_call *c)
 {
@@ -145,9 +197,10 @@ static void barriers(const peali_cuda_call *c)
     assert_true(position(c, 0, c->parts * c->blocks) < PACKS);
     memset(wrote, 0xff, sizeof wrote);
     memset(last, 0xff, sizeof last);
-    for (uint32_t i = 0; i < c->nops; i++) {
+    for (uint32_t i = 0, at = 0; i < c->nops; i++) {
         const peali_cuda_op *op = &c->ops[i];
-        if (op->sync) {
+        at = c->proto != PEALI_CUDA_BULK && i > 0 && run_of(op - 1) == run_of(op) + 1 && run_of(op - 1) > 1 ? at + 1 : 0;
+        if ((op->order & PEALI_CUDA_SYNC) && at == 0) {
             memset(wrote, 0xff, sizeof wrote);
             memset(last, 0xff, sizeof last);
         }
@@ -157,7 +210,7 @@ static void barriers(const peali_cuda_call *c)
             bool tmp = loc.where == PEALI_CUDA_TMP, writes = k >= op->nsrc;
             uint64_t from = tmp ? loc.at + first - position(c, 0, loc.base) : first;
             for (uint64_t p = 0; p < end - first && loc.where <= PEALI_CUDA_TMP; p++) {
-                uint16_t thread = (uint16_t)(p % 480), *w = &wrote[tmp][from + p], *l = &last[tmp][from + p];
+                uint16_t thread = taker(c, i, at, p), *w = &wrote[tmp][from + p], *l = &last[tmp][from + p];
                 assert_true(*w == 0xffff || *w == thread);
                 assert_true(!writes || *l == 0xffff || *l == thread);
                 *l = *l == 0xffff || *l == thread ? thread : 0xfffe;
@@ -193,8 +246,15 @@ static void told(const peali_cuda_call *c, const peali_cuda_op *op)
 /* Of the call likewise; true where it takes a kernel that has everything. */
 static bool whole(const peali_cuda_call *c)
 {
+    const uint32_t warps = (peali_cuda_threads(c) - PEALI_CUDA_BOARD) / 32;
     bool rare = c->scaled || c->ranks;
     assert_true(c->nops >= 1);
+    if (c->proto == PEALI_CUDA_BULK)
+        bundles(c);
+    for (uint32_t i = 0; i < c->nops && c->proto != PEALI_CUDA_BULK; i += run_of(&c->ops[i])) {
+        shares(&c->ops[i], warps);
+        rare |= c->proto == PEALI_CUDA_LL && run_of(&c->ops[i]) > 1;
+    }
     for (uint32_t i = 0; i < c->nops; i++) {
         told(c, &c->ops[i]);
         rare |= c->ops[i].nsrc > PEALI_CUDA_FEW || (c->ops[i].slots & PEALI_CUDA_MANY_OWN);
@@ -257,6 +317,26 @@ static void all_programs(void **ctx)
         }
     }
     assert_true(rare > 0 && lean > 0 && touched > 0);
+}
+
+/* What two-shot sends to three others, and gets of them, it does at once; in place too, where it meets in between. */
+static void runs(void **ctx)
+{
+    peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, 4);
+    peali_cuda_call call;
+    uint32_t ctas;
+    world w;
+    assert_true(open_world(&w, peali_algo_find(PEAL_ALLREDUCE, "two_shot"), 4, 0));
+    for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
+        static const uint8_t bulk[] = {0, 0, 3, 1, 3, 0, 0}, lines[] = {3, 2, 1, 1, 3, 2, 1};
+        peali_cuda_job job = {PEAL_ALLREDUCE, 1 << 18, PEAL_FLOAT, PEAL_SUM, 0, (peali_cuda_proto)proto, 64, 64, 0};
+        assert_int_equal(peali_cuda_load(w.programs[1], &job, &layout, &call, &ctas), PEAL_OK);
+        assert_int_equal(call.nops, 7);
+        for (int i = 0; i < 7; i++)
+            assert_int_equal(run_of(&call.ops[i]), proto == PEALI_CUDA_BULK ? bulk[i] : lines[i]);
+        assert_true(proto != PEALI_CUDA_LL128 || (call.slices == 64 && ctas == 64)); /* 1 MiB: the share of the layout */
+    }
+    close_world(&w);
 }
 
 /* As many blocks of a part as there may be, whatever algorithms have: the first and the last of each is of it. */
@@ -325,6 +405,7 @@ static void refusals(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(parts),
+                                       cmocka_unit_test(runs),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
