@@ -11,37 +11,40 @@ static const struct row {
     const char *algo;
     peali_cuda_proto proto;
 } table[] = {
-    /*
-     * 2 ranks: measured on 2 H200 (graph replay, float sums, default scratch). More: throwaway prototypes on 4 of them (FACTS, "GPU
-     * limits and peers"), and what 2 have shown.
-     */
+    /* 2 and 4 ranks: measured on H200 (graph replay, float sums, default scratch). More: what those have shown. */
     {PEAL_ALLREDUCE, 2, 128 << 10, "one_shot", PEALI_CUDA_LL},
-    {PEAL_ALLREDUCE, 2, 256 << 10, "two_shot", PEALI_CUDA_LL128},
-    {PEAL_ALLREDUCE, 4, 128 << 10, "one_shot", PEALI_CUDA_LL},
+    {PEAL_ALLREDUCE, 4, 64 << 10, "one_shot", PEALI_CUDA_LL},
+    {PEAL_ALLREDUCE, 4, 128 << 10, "one_shot", PEALI_CUDA_LL128},
+    {PEAL_ALLREDUCE, 4, 1 << 20, "two_shot", PEALI_CUDA_LL128},
     {PEAL_ALLREDUCE, 16, 32 << 10, "one_shot", PEALI_CUDA_LL},
     {PEAL_ALLREDUCE, 16, 256 << 10, "two_shot", PEALI_CUDA_LL128},
     {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", PEALI_CUDA_BULK},
-    {PEAL_ALLGATHER, 16, 256 << 10, "direct", PEALI_CUDA_LL},
+    {PEAL_ALLGATHER, 2, 256 << 10, "direct", PEALI_CUDA_LL},
+    {PEAL_ALLGATHER, 16, 2 << 10, "direct", PEALI_CUDA_LL},
+    {PEAL_ALLGATHER, 16, 4 << 20, "direct", PEALI_CUDA_LL128},
     {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
-    {PEAL_REDUCE_SCATTER, 16, 256 << 10, "direct", PEALI_CUDA_LL},
+    {PEAL_REDUCE_SCATTER, 2, 256 << 10, "direct", PEALI_CUDA_LL},
+    {PEAL_REDUCE_SCATTER, 16, 64 << 10, "direct", PEALI_CUDA_LL},
+    {PEAL_REDUCE_SCATTER, 16, 4 << 20, "direct", PEALI_CUDA_LL128},
     {PEAL_REDUCE_SCATTER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
-    {PEAL_BROADCAST, 16, 128 << 10, "binomial", PEALI_CUDA_LL},
-    {PEAL_BROADCAST, 16, 256 << 10, "binomial", PEALI_CUDA_LL128},
+    {PEAL_BROADCAST, 16, 64 << 10, "binomial", PEALI_CUDA_LL},
+    {PEAL_BROADCAST, 16, 4 << 20, "binomial", PEALI_CUDA_LL128},
     {PEAL_BROADCAST, 16, SIZE_MAX, "chain", PEALI_CUDA_BULK},
     {PEAL_REDUCE, 16, 128 << 10, "binomial", PEALI_CUDA_LL},
-    {PEAL_REDUCE, 16, 512 << 10, "binomial", PEALI_CUDA_BULK},
+    {PEAL_REDUCE, 2, 512 << 10, "binomial", PEALI_CUDA_BULK},
+    {PEAL_REDUCE, 16, 4 << 20, "binomial", PEALI_CUDA_LL128},
     {PEAL_REDUCE, 16, SIZE_MAX, "two_tree", PEALI_CUDA_BULK},
 };
 
 /* Bytes that keep the threads of a CTA busy for about as long as a start takes. */
-static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {4 << 10, 16 << 10, 16 << 10};
+static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {2 << 10, 2 << 10, 16 << 10};
 
 /*
- * From so many bytes of the vector on, calls try to work where peers' buffers lie, which are registered, or mapped by themselves:
- * measured on 2 H200, against bulk with the default scratch.
+ * Above so many bytes of the vector calls try to work where peers' buffers lie, which are registered, or mapped by themselves:
+ * measured on 2 and 4 H200, against lines with the default scratch.
  */
-static const size_t direct_bytes[] = {
-    [PEAL_ALLREDUCE] = 4 << 20, [PEAL_ALLGATHER] = 32 << 20, [PEAL_REDUCE_SCATTER] = 16 << 20, [PEAL_BROADCAST] = 8 << 20,
+static const size_t direct_above[] = {
+    [PEAL_ALLREDUCE] = 1 << 20, [PEAL_ALLGATHER] = 4 << 20, [PEAL_REDUCE_SCATTER] = 4 << 20, [PEAL_BROADCAST] = 4 << 20,
     [PEAL_REDUCE] = SIZE_MAX, [PEAL_BARRIER] = SIZE_MAX,
 };
 
@@ -96,9 +99,8 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     size_t bytes = vector_bytes(comm, c);
     const peal_algo *forced = comm->forced[c->kind];
     int proto = peali_config_get()->proto;
-    /* Not with ranks that share a GPU: on H200, some of a thousand short calls that voted there were not right. */
-    choice->direct = !apart(comm) && traits->sharing == 1 &&
-                     (proto == PEALI_CUDA_PROTOS || (proto < 0 && bytes >= direct_bytes[c->kind]));
+    choice->direct = !apart(comm) &&
+                     (proto == PEALI_CUDA_PROTOS || (proto < 0 && bytes > direct_above[c->kind]));
     const struct row *row = find(comm, problem.kind, choice->direct ? SIZE_MAX : bytes);
     if (forced && !peali_algo_fits(forced, &problem)) {
         peali_coll_refuse(comm, c, "algorithm %s, which was asked for, does not fit %d GPUs", forced->name,
