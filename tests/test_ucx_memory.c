@@ -1,6 +1,7 @@
 /*
  * Device memory that messages over UCX lie in: registered once, for as long as it is mapped, and never taken for what lay at its
- * address before. Stand-ins for UCX's own calls count what is registered, and see what each message names.
+ * address before. Stand-ins for UCX's own calls count what is registered, see what each message names, and see that UCX is called
+ * through the door of what is mapped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,9 +33,36 @@ static struct {
     int now, ever;
 } registered;
 static int named; /* messages with a handle */
+static int doors, within, outside, through; /* mapped; now in one; calls of UCX that should have been in one, and were */
+
+static peal_status go_in(void *ctx, uint32_t *visit)
+{
+    *visit = 77;
+    within++;
+    return ctx == &doors ? PEAL_OK : PEAL_ERR_INVALID;
+}
+
+static void go_out(void *ctx, const uint32_t *visit)
+{
+    within--;
+    outside += ctx != &doors || *visit != 77;
+}
+
+static void pass(void)
+{
+    outside += within != (doors > 0);
+    through += within;
+}
+
+static unsigned progress_seen(ucp_worker_h worker)
+{
+    pass();
+    return real.ucp_worker_progress(worker);
+}
 
 static ucs_status_t map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *handle)
 {
+    pass();
     ucs_status_t status = real.ucp_mem_map(context, params, handle);
     registered.handle = *handle;
     registered.first = params->address;
@@ -46,6 +74,7 @@ static ucs_status_t map(ucp_context_h context, const ucp_mem_map_params_t *param
 
 static ucs_status_t unmap(ucp_context_h context, ucp_mem_h handle)
 {
+    pass();
     registered.now--;
     return real.ucp_mem_unmap(context, handle);
 }
@@ -54,6 +83,7 @@ static ucs_status_t unmap(ucp_context_h context, ucp_mem_h handle)
 static void look(const void *data, size_t bytes, const ucp_request_param_t *param)
 {
     const char *at = data;
+    pass();
     bool inside = registered.now > 0 && at >= registered.first && at < registered.end;
     assert_int_equal(inside, (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) != 0);
     if (inside) {
@@ -84,6 +114,7 @@ static int open_nets(void **state)
     if (!library)
         return 1;
     real = *library;
+    library->ucp_worker_progress = progress_seen;
     library->ucp_mem_map = map;
     library->ucp_mem_unmap = unmap;
     library->ucp_tag_send_nbx = send_seen;
@@ -142,22 +173,29 @@ static void addresses_again(void **state)
     long early = 0;
     for (int round = 0; round < ROUNDS; round++) {
         at = take(at);
-        const peali_net_memory memory = {at, 2 * HALF, (uint64_t)round + 1, true};
+        const peali_net_memory memory = {at, 2 * HALF, (uint64_t)round + 1, true, {&doors, go_in, go_out}};
         peali_net_why why;
+        doors = 1;
         assert_int_equal(nets[0]->map(nets[0], &memory, &why), PEAL_OK);
         memset(at, round, HALF);
         exchange(at, plain, 64);
         exchange(at, plain, HALF);
         nets[0]->unmap(nets[0]);
+        doors = 0;
         assert_int_equal(registered.now, 0);
+        exchange(plain, plain + HALF / 2, HALF / 2);
+        doors = 1;
         assert_int_equal(nets[1]->map(nets[1], &memory, &why), PEAL_OK);
         exchange(plain, at + HALF, HALF);
         nets[1]->unmap(nets[1]);
+        doors = 0;
         munmap(at, 2 * HALF);
         early = round == ROUNDS / 10 ? peak_kib() : early;
     }
     assert_int_equal(registered.now, 0);
     assert_int_equal(registered.ever, 2 * ROUNDS);
+    assert_int_equal(outside, 0);
+    assert_true(through > 10 * ROUNDS);
     assert_int_equal(named, 3 * ROUNDS);
     assert_true(peak_kib() - early < 1024);
     free(plain);
@@ -166,7 +204,7 @@ static void addresses_again(void **state)
 /* Without CUDA in UCX, what the host cannot touch is refused, and nothing stays registered. */
 static void refuses(void **state)
 {
-    const peali_net_memory memory = {take(NULL), 2 * HALF, 1, false};
+    const peali_net_memory memory = {take(NULL), 2 * HALF, 1, false, {NULL}};
     peali_net_why why = {""};
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};

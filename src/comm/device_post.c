@@ -54,10 +54,21 @@ static bool is_direct(const peali_device *d, peali_net_why *why)
     return so;
 }
 
+static peal_status enter_device(void *team, uint32_t *visit)
+{
+    return peali_team_enter(team, visit);
+}
+
+static void leave_device(void *team, const uint32_t *visit)
+{
+    peali_team_leave(team, visit);
+}
+
 static bool map(peali_device *d, const peali_team_mail *mail, peali_net_why *why)
 {
     peali_net *net = d->comm->net;
-    const peali_net_memory memory = {mail->at, mail->bytes, mail->id, peali_team_host_reads(d->team)};
+    const peali_net_memory memory = {mail->at, mail->bytes, mail->id, peali_team_host_reads(d->team),
+                                     {d->team, enter_device, leave_device}};
     if (!net->map) {
         snprintf(why->text, sizeof why->text, "messages go over %s, which takes none from there", net->name);
         return memory.host_reads || net->device_memory;
@@ -200,12 +211,8 @@ static bool try_messages(peali_device *d, const peali_team_mail *mail)
     const int64_t timeout = peali_config_get()->timeout_ns;
     const size_t area = peali_team_layout(d->team)->area_bytes[PEALI_CUDA_BULK];
     trial t = {d, mail, {SMALL, area}, peali_alloc(1, area), peali_alloc(1, area), 0};
-    bool well = t.want && t.got && peali_team_enter(d->team) == PEAL_OK;
-    if (well) {
-        t.end_ns = peali_clock_ns() + (timeout > 0 && timeout < WAIT_NS ? timeout : WAIT_NS);
-        well = exchange(&t);
-        peali_team_leave(d->team);
-    }
+    t.end_ns = peali_clock_ns() + (timeout > 0 && timeout < WAIT_NS ? timeout : WAIT_NS);
+    bool well = t.want && t.got && exchange(&t);
     peali_free(t.want);
     peali_free(t.got);
     return well;
@@ -240,16 +247,6 @@ static peal_status agree(peali_device *d, const peali_call *c, const peali_team_
     return forced ? PEAL_ERR_UNSUPPORTED : PEAL_OK;
 }
 
-static peal_status enter_device(void *team)
-{
-    return peali_team_enter(team);
-}
-
-static void leave_device(void *team)
-{
-    peali_team_leave(team);
-}
-
 static peal_status flush_device(void *team)
 {
     return peali_team_flush(team);
@@ -268,7 +265,7 @@ static peal_status begin(peali_device *d, const peali_team_mail *mail)
         return status;
     comm->net = net;
     peali_runner_share(comm->runner, net);
-    d->gpu = (struct peali_proxy_device){d->team, enter_device, leave_device, flush_device};
+    d->gpu = (struct peali_proxy_device){d->team, flush_device};
     peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "messages of this rank's GPU lie in %s memory, %zu KiB",
               mail->device ? "its" : "host", mail->bytes >> 10);
     return peali_proxy_begin(net, &box, &d->proxy);

@@ -206,28 +206,42 @@ bool peali_team_takes_writes(peali_team *team)
     return team->ordered || (flushes & PEALI_CU_RDMA_FLUSH_HOST);
 }
 
-peal_status peali_team_enter(peali_team *team)
+peal_status peali_team_enter(const peali_team *team, uint32_t *visit)
 {
-    return peali_gpu_enter(team->gpu, team->rank, &team->visit);
+    peali_gpu_visit now = {0};
+    peal_status status = peali_gpu_enter(team->gpu, team->rank, &now);
+    *visit = now.mode;
+    return status;
 }
 
-void peali_team_leave(peali_team *team)
+void peali_team_leave(const peali_team *team, const uint32_t *visit)
 {
-    peali_gpu_leave(team->gpu, &team->visit);
+    peali_gpu_leave(team->gpu, &(peali_gpu_visit){*visit});
 }
 
 peal_status peali_team_flush(const peali_team *team)
 {
+    peali_gpu_visit visit;
     if (team->ordered)
         return PEAL_OK;
+    peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
+    if (status != PEAL_OK)
+        return status;
     peali_cu_result result = team->cu->FlushGPUDirectRDMAWrites(PEALI_CU_RDMA_CONTEXT, PEALI_CU_RDMA_OWNER);
+    peali_gpu_leave(team->gpu, &visit);
     return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuFlushGPUDirectRDMAWrites", result);
 }
 
 peal_status peali_team_copy(peali_team *team, void *to, const void *from, size_t bytes)
 {
+    peali_gpu_visit visit;
+    peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
+    if (status != PEAL_OK)
+        return status;
     peali_cu_result result = team->cu->MemcpyAsync((uintptr_t)to, (uintptr_t)from, bytes, team->stream);
-    return result == 0 ? peali_team_settle(team, "copying messages") : peali_cuda_failed(team->rank, "cuMemcpyAsync", result);
+    status = result == 0 ? peali_team_settle(team, "copying messages") : peali_cuda_failed(team->rank, "cuMemcpyAsync", result);
+    peali_gpu_leave(team->gpu, &visit);
+    return status;
 }
 
 const peali_cuda_layout *peali_team_layout(const peali_team *team)

@@ -87,13 +87,14 @@ void peali_team_drop_mail(peali_team *team);
 bool peali_team_host_reads(const peali_team *team);
 
 /*
- * Can kernels be sure to see what a network has written to the device, after a flush where it needs one? Between enter and leave
- * the context is the thread's: there flush does what is needed, copy copies between mail and host memory and waits, and a transport
- * may touch the device. One thread at a time.
+ * Can kernels be sure to see what a network has written to the device, after a flush where it needs one? Between enter and leave,
+ * which gets what enter left in VISIT, the context is the thread's, and a transport may touch the device. Any thread.
  */
 bool peali_team_takes_writes(peali_team *team);
-PEAL_MUST_CHECK peal_status peali_team_enter(peali_team *team);
-void peali_team_leave(peali_team *team);
+PEAL_MUST_CHECK peal_status peali_team_enter(const peali_team *team, uint32_t *visit);
+void peali_team_leave(const peali_team *team, const uint32_t *visit);
+
+/* Flush does what is needed; copy copies between mail and host memory, and waits. One thread at a time. */
 PEAL_MUST_CHECK peal_status peali_team_flush(const peali_team *team);
 PEAL_MUST_CHECK peal_status peali_team_copy(peali_team *team, void *to, const void *from, size_t bytes);
 

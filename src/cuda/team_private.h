@@ -30,7 +30,6 @@ struct peali_team {
     peali_cu_ptr post_there, mail_there;
     peali_team_mail mail; /* areas of what arrives, then (room for one that is too long) of what leaves */
     bool ordered;          /* kernels see what a network has written, without a flush */
-    peali_gpu_visit visit; /* of the proxy */
     uint64_t least; /* scratch of any rank, */
     int within;     /* and ranks within reach of each other, anywhere */
     peali_cu_ptr scratch[PEALI_CUDA_RANKS]; /* as this device sees them */

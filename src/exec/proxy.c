@@ -216,20 +216,12 @@ static bool serve(peali_proxy *p, uint32_t lane)
     return d->over != before || d->taken != taken;
 }
 
-/* Serves all lanes: does anything move? A device is this thread's meanwhile. */
+/* Serves all lanes: does anything move? */
 static bool serve_all(peali_proxy *p)
 {
-    const struct peali_proxy_device *device = p->box.device;
     bool moved = false;
-    peal_status status = device && serves(p) ? device->enter(device->ctx) : PEAL_OK;
-    if (status != PEAL_OK)
-        fail(p, &(peali_post_order){.peer = (uint16_t)p->net->rank}, status, 0);
-    if (!serves(p))
-        return false;
     for (uint32_t lane = 0; lane < p->box.lanes && serves(p); lane++)
         moved |= serve(p, lane);
-    if (device)
-        device->leave(device->ctx);
     return moved;
 }
 

@@ -37,13 +37,10 @@ typedef struct peali_proxy_box {
     size_t most;
     /*
      * NULL: messages lie in host memory. Else in a device's, where NET takes and puts them; the head of each, which the host has to
-     * see, is a message of its own. Between enter and leave the transport may touch the device, and what has arrived is there for
-     * kernels after a flush.
+     * see, is a message of its own, and what has arrived is there for kernels after a flush.
      */
     const struct peali_proxy_device {
         void *ctx;
-        peal_status (*enter)(void *ctx);
-        void (*leave)(void *ctx);
         peal_status (*flush)(void *ctx);
     } *device;
 } peali_proxy_box;

@@ -24,12 +24,23 @@ typedef struct peali_net_req {
 /* Tags are below 2^22: Open MPI's UCX PML ends at 2^23 - 1 (FACTS). The low bits are a slice, above them is a lane. */
 enum { PEALI_NET_TAG_BITS = 22, PEALI_NET_SLICE_BITS = 16 };
 
+/*
+ * Between enter and leave, which gets what enter left in VISIT, a thread may touch a device, whatever else it does with others or
+ * captures there. Any thread, also several at once.
+ */
+typedef struct peali_net_door {
+    void *ctx;
+    peal_status (*enter)(void *ctx, uint32_t *visit);
+    void (*leave)(void *ctx, const uint32_t *visit);
+} peali_net_door;
+
 /* An allocation of a device, all of it. */
 typedef struct peali_net_memory {
     void *at;
     size_t bytes;
-    uint64_t id;     /* never another's */
-    bool host_reads; /* the host may touch it where it is */
+    uint64_t id;         /* never another's */
+    bool host_reads;     /* the host may touch it where it is */
+    peali_net_door door; /* enter NULL: none is needed */
 } peali_net_memory;
 
 typedef struct peali_net_why {
@@ -87,8 +98,9 @@ struct peali_net {
     void (*describe)(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes);
 
     /*
-     * Registers MEMORY: from now until unmap, for which no request is under way that touches it, messages may lie there. One at a
-     * time. PEAL_OK; or WHY says what keeps the transport from it: PEAL_ERR_UNSUPPORTED, PEAL_ERR_NET, PEAL_ERR_MEMORY.
+     * Registers MEMORY: from now until unmap, for which no request is under way that touches it, messages may lie there, and every
+     * thread that calls the net goes through the door. One at a time. PEAL_OK; or WHY says what keeps the transport from it:
+     * PEAL_ERR_UNSUPPORTED, PEAL_ERR_NET, PEAL_ERR_MEMORY.
      * NULL: nothing has to be registered, and messages may lie where the host, or with device_memory a device, can read them.
      */
     peal_status (*map)(peali_net *net, const peali_net_memory *memory, peali_net_why *why);

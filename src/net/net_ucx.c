@@ -79,13 +79,8 @@ static int rail_of(const struct ucx_net *u, int peer, uint32_t tag, bool sends)
 
 static peali_ucx_hub *lock(struct ucx_net *u, int rail)
 {
-    pthread_mutex_lock(&u->hubs[rail]->lock);
+    peali_ucx_hub_lock(u->hubs[rail]);
     return u->hubs[rail];
-}
-
-static void unlock(peali_ucx_hub *hub)
-{
-    pthread_mutex_unlock(&hub->lock);
 }
 
 static uint64_t wire_tag(uint32_t receiver_id, int sender, uint32_t tag)
@@ -217,7 +212,7 @@ static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *
         enter(u, r, u->ucp->ucp_tag_send_nbx(link->peer->ep, data, bytes, wire, &param));
         note_unflushed(u, link);
     }
-    unlock(hub);
+    peali_ucx_hub_unlock(hub);
     return status == UCS_OK ? PEAL_OK : fail(u, r, status);
 }
 
@@ -234,7 +229,7 @@ static peal_status receive(peali_net *net, const struct request *like, void *dat
     ucs_status_ptr_t answer =
         u->ucp->ucp_tag_recv_nbx(hub->worker, data, r->bytes, wire_tag(u->id, r->peer, r->tag), ~(ucp_tag_t)0, &param);
     enter(u, r, answer);
-    unlock(hub);
+    peali_ucx_hub_unlock(hub);
     return PEAL_OK;
 }
 
@@ -275,7 +270,7 @@ static void drive(struct ucx_net *u, int rail)
 {
     peali_ucx_hub *hub = lock(u, rail);
     u->ucp->ucp_worker_progress(hub->worker);
-    unlock(hub);
+    peali_ucx_hub_unlock(hub);
 }
 
 /* Who waits for one rail may have to send on another one. */
@@ -295,7 +290,7 @@ static peal_status ucx_test(peali_net *net, peali_net_req *req)
         u->ucp->ucp_worker_progress(hub->worker);
         status = look(u, r);
     }
-    unlock(hub);
+    peali_ucx_hub_unlock(hub);
     if (status == PEAL_IN_PROGRESS && net->rails > 1)
         drive_next(u);
     return status;
@@ -322,7 +317,7 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
     u->spoilt |= status == UCS_INPROGRESS;
     let_go(u, r->pending);
     r->pending = NULL;
-    unlock(hub);
+    peali_ucx_hub_unlock(hub);
 }
 
 static peal_status ucx_progress(peali_net *net)
@@ -368,7 +363,7 @@ static peal_status ucx_flush(peali_net *net)
         int last = u->unflushed[u->nunflushed - 1];
         peali_ucx_hub *hub = lock(u, last % net->rails);
         status = fence_last(u, hub);
-        unlock(hub);
+        peali_ucx_hub_unlock(hub);
         u->links[last].unflushed = status != UCS_OK;
         u->nunflushed -= status == UCS_OK;
     }
@@ -432,19 +427,19 @@ static void ucx_destroy(peali_net *net)
     for (int rail = 0; rail < u->nhubs; rail++) {
         peali_ucx_hub *hub = lock(u, rail);
         forget_strays(u, hub);
-        unlock(hub);
+        peali_ucx_hub_unlock(hub);
     }
     while (u->pending) {
         peali_ucx_hub *hub = u->pending->hub;
-        pthread_mutex_lock(&hub->lock);
+        peali_ucx_hub_lock(hub);
         u->ucp->ucp_request_cancel(hub->worker, u->pending);
         let_go(u, u->pending);
-        unlock(hub);
+        peali_ucx_hub_unlock(hub);
     }
     if (u->fence) {
         peali_ucx_hub *hub = lock(u, u->unflushed[u->nunflushed - 1] % net->rails);
         u->ucp->ucp_request_free(u->fence);
-        unlock(hub);
+        peali_ucx_hub_unlock(hub);
     }
     net_free(u);
     host->destroy(host);

@@ -152,6 +152,63 @@ peal_status peali_ucx_hub_join(int rank, const char *device, bool memory, peali_
     return status;
 }
 
+/*
+ * Any call, also one about host memory, may be where UCX copies from or to a device, in the context that is current (1.22: else of
+ * the first device in use), and waits for its stream, which breaks captures of other threads. A door that does not open is not
+ * tried again.
+ */
+static void go_in(peali_ucx_hub *hub)
+{
+    hub->through = NULL;
+    while (hub->guests && !hub->through) {
+        const peali_net_door *door = hub->guests->door;
+        if (door->enter(door->ctx, &hub->visit) == PEAL_OK)
+            hub->through = door;
+        else
+            hub->guests = hub->guests->next;
+    }
+}
+
+void peali_ucx_hub_lock(peali_ucx_hub *hub)
+{
+    pthread_mutex_lock(&hub->lock);
+    go_in(hub);
+}
+
+bool peali_ucx_hub_trylock(peali_ucx_hub *hub)
+{
+    if (pthread_mutex_trylock(&hub->lock) != 0)
+        return false;
+    go_in(hub);
+    return true;
+}
+
+void peali_ucx_hub_unlock(peali_ucx_hub *hub)
+{
+    if (hub->through)
+        hub->through->leave(hub->through->ctx, &hub->visit);
+    pthread_mutex_unlock(&hub->lock);
+}
+
+void peali_ucx_hub_admit(peali_ucx_hub *hub, peali_ucx_guest *guest, const peali_net_door *door)
+{
+    pthread_mutex_lock(&hub->lock);
+    *guest = (peali_ucx_guest){hub->guests, door};
+    hub->guests = guest;
+    pthread_mutex_unlock(&hub->lock);
+}
+
+void peali_ucx_hub_dismiss(peali_ucx_hub *hub, const peali_ucx_guest *guest)
+{
+    pthread_mutex_lock(&hub->lock);
+    peali_ucx_guest **at = &hub->guests;
+    while (*at && *at != guest)
+        at = &(*at)->next;
+    if (*at)
+        *at = guest->next;
+    pthread_mutex_unlock(&hub->lock);
+}
+
 /* Under current_lock. */
 static void retire(peali_ucx_hub *hub)
 {
@@ -262,9 +319,9 @@ void peali_net_ucx_drive(void)
     if (pthread_mutex_trylock(&current_lock) != 0)
         return; /* somebody makes a hub, or ends one, and that takes a while */
     for (peali_ucx_hub *h = current; h; h = h->next)
-        if (pthread_mutex_trylock(&h->lock) == 0) { /* else somebody drives it */
+        if (peali_ucx_hub_trylock(h)) { /* else somebody drives it */
             h->ucp->ucp_worker_progress(h->worker);
-            pthread_mutex_unlock(&h->lock);
+            peali_ucx_hub_unlock(h);
         }
     pthread_mutex_unlock(&current_lock);
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/net.h"
 #include "net/regions.h"
 #include "net/ucx_library.h"
 #include "net/ucx_rails.h"
@@ -39,6 +40,12 @@ typedef struct peali_ucx_peer {
     unsigned char address[];
 } peali_ucx_peer;
 
+/* Of device memory that a net has mapped: whoever calls UCX goes through a door of what is mapped, as UCX may touch any of it. */
+typedef struct peali_ucx_guest {
+    struct peali_ucx_guest *next;
+    const peali_net_door *door;
+} peali_ucx_guest;
+
 typedef struct peali_ucx_hub {
     struct peali_ucx_hub *next; /* of those that nets join */
     bool joined;                /* it is one of them */
@@ -52,6 +59,9 @@ typedef struct peali_ucx_hub {
     ucp_address_t *address; /* of the worker */
     peali_ucx_card card;
     int nets; /* that share it */
+    peali_ucx_guest *guests;
+    const peali_net_door *through; /* of who has the lock; NULL: none */
+    uint32_t visit;
     peali_ucx_peer *peers[PEALI_UCX_BUCKETS];
     uint64_t route[PEALI_UCX_ROUTES]; /* hashes of those that were new */
     int nroutes;
@@ -77,6 +87,15 @@ PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, const char *device, boo
  * to here. SPOILT: a message of the net is still in there, so nets to come get another. Threads: any.
  */
 void peali_ucx_hub_leave(peali_ucx_hub **hub, bool spoilt);
+
+/* HUB's lock, and a door of its guests. Threads: any. */
+void peali_ucx_hub_lock(peali_ucx_hub *hub);
+bool peali_ucx_hub_trylock(peali_ucx_hub *hub);
+void peali_ucx_hub_unlock(peali_ucx_hub *hub);
+
+/* Threads: any. */
+void peali_ucx_hub_admit(peali_ucx_hub *hub, peali_ucx_guest *guest, const peali_net_door *door);
+void peali_ucx_hub_dismiss(peali_ucx_hub *hub, const peali_ucx_guest *guest);
 
 /* The peer of that CARD, found or made; it lives as long as HUB. NULL: no memory. Threads: any. */
 peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const peali_ucx_card *card, const void *address);

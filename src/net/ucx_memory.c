@@ -12,9 +12,9 @@ static peal_status enter(void *ctx, void *at, size_t bytes, bool device, void **
                                                  UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
                                    .address = at, .length = bytes,
                                    .memory_type = device ? h->device : UCS_MEMORY_TYPE_HOST};
-    pthread_mutex_lock(&h->lock);
+    peali_ucx_hub_lock(h);
     ucs_status_t status = h->ucp->ucp_mem_map(h->context, &params, (ucp_mem_h *)handle);
-    pthread_mutex_unlock(&h->lock);
+    peali_ucx_hub_unlock(h);
     return status == UCS_OK ? PEAL_OK : status == UCS_ERR_NO_MEMORY ? PEAL_ERR_MEMORY : PEAL_ERR_NET;
 }
 
@@ -27,9 +27,9 @@ static size_t no_key(void *ctx, void *handle, void *key)
 static void leave(void *ctx, void *handle)
 {
     peali_ucx_hub *h = ctx;
-    pthread_mutex_lock(&h->lock);
+    peali_ucx_hub_lock(h);
     (void)h->ucp->ucp_mem_unmap(h->context, handle);
-    pthread_mutex_unlock(&h->lock);
+    peali_ucx_hub_unlock(h);
 }
 
 ucs_status_t peali_ucx_memory_open(peali_ucx_hub *h)
@@ -74,9 +74,12 @@ peal_status peali_ucx_memory_map(peali_ucx_memory *m, peali_ucx_hub *const *hubs
                                  const peali_net_memory *memory, peali_net_why *why)
 {
     peal_status status = PEAL_OK;
-    for (int rail = 0; rail < rails && status == PEAL_OK; rail++)
-        status = map_one(hubs[rail], rank, memory, &m->regions[rail], why);
     m->mapped = *memory;
+    for (int rail = 0; rail < rails && status == PEAL_OK; rail++) {
+        if (memory->door.enter)
+            peali_ucx_hub_admit(hubs[rail], &m->guests[rail], &m->mapped.door);
+        status = map_one(hubs[rail], rank, memory, &m->regions[rail], why);
+    }
     if (status != PEAL_OK)
         peali_ucx_memory_unmap(m, hubs);
     return status;
@@ -87,8 +90,11 @@ void peali_ucx_memory_unmap(peali_ucx_memory *m, peali_ucx_hub *const *hubs)
 {
     if (m->mapped.bytes > 0)
         peali_regions_forget(m->mapped.at, m->mapped.bytes);
-    for (int rail = 0; rail < PEALI_UCX_RAILS; rail++)
+    for (int rail = 0; rail < PEALI_UCX_RAILS; rail++) {
         if (m->regions[rail])
             peali_regions_give(hubs[rail]->regions, m->regions[rail]);
+        if (m->guests[rail].door)
+            peali_ucx_hub_dismiss(hubs[rail], &m->guests[rail]);
+    }
     *m = (peali_ucx_memory){.mapped = {.bytes = 0}};
 }

@@ -9,6 +9,7 @@
 typedef struct peali_ucx_memory {
     peali_net_memory mapped;
     const peali_region *regions[PEALI_UCX_RAILS];
+    peali_ucx_guest guests[PEALI_UCX_RAILS]; /* of the hubs */
 } peali_ucx_memory;
 
 /* Gives HUB, whose context there is, its cache, and finds out what device memory is to UCX. */
