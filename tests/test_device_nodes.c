@@ -1,6 +1,7 @@
 /*
  * Ranks of several nodes with a GPU each: memory within a node, messages between them, of a proxy. One rank a node, two of two, and
- * nodes that differ; eager and by graphs; what the transport does wrong has its name on some rank, and ends the call on all.
+ * nodes that differ; eager and by graphs; what the transport does wrong has its name on some rank, and ends the call on all. With
+ * TEST_MPI the ranks are those of mpirun, in nodes as the argument has them ("2+1"), and messages go by PEAL_NET.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -192,6 +193,24 @@ static void beside_the_host(seat *s)
     seat_free(s, at);
 }
 
+#ifdef TEST_MPI
+/* This process, on a host of its node's name; 0: NODES has another number of ranks. */
+static int settle(const char *nodes)
+{
+    int n = 0;
+    for (const char *at = nodes; *at; at += 1 + (at[1] == '+')) {
+        if (world_rank >= n && world_rank < n + *at - '0')
+            setenv("PEAL_HOST_ID", at, 1);
+        n += *at - '0';
+    }
+    return n == world_size && n <= MOST;
+}
+
+static void on_all(seat_body *body)
+{
+    assert_int_equal(seats_run(world_size, body, NULL), 0);
+}
+#else
 /* BODY on ranks in nodes of sizes as NODES has them, by transports that do FAULTS (NULL: nothing) wrong. */
 static int run_in(const char *nodes, const peali_fault *faults, seat_body *body, void *ctx)
 {
@@ -215,6 +234,7 @@ static void on_all(seat_body *body)
     for (size_t k = 0; k < sizeof divisions / sizeof divisions[0]; k++)
         assert_int_equal(run_in(divisions[k], NULL, body, NULL), 0);
 }
+#endif
 
 #define TEST(name)                                                                                                                \
     static void test_##name(void **state)                                                                                         \
@@ -226,7 +246,9 @@ TEST(premultiplied)
 TEST(other_kinds)
 TEST(graphs)
 TEST(beside_the_host)
-
+#ifdef TEST_MPI
+TEST(every_type)
+#else
 static void test_every_type(void **state)
 {
     assert_int_equal(run_in("2+2", NULL, every_type, NULL), 0);
@@ -331,6 +353,26 @@ static void test_refused(void **state)
     assert_int_equal(run_in("2+2", NULL, refused, NULL), 0);
 }
 
+#endif
+
+#ifdef TEST_MPI
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
+        cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_graphs), cmocka_unit_test(test_beside_the_host),
+    };
+    setenv("FAKE_CUDA_DEVICES", "4", 0);
+    world_start(&argc, &argv);
+    if (argc < 2 || !settle(argv[1])) {
+        fprintf(stderr, "say how the %d ranks are divided, as in 2+2\n", world_size);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    int failed = cmocka_run_group_tests_name("device_nodes_mpi", tests, NULL, NULL);
+    MPI_Finalize();
+    return failed;
+}
+#else
 /* "wrong": what goes wrong; "direct": what is refused. */
 int main(int argc, char **argv)
 {
@@ -352,3 +394,4 @@ int main(int argc, char **argv)
     }
     return cmocka_run_group_tests_name("device_nodes", tests, NULL, NULL);
 }
+#endif
