@@ -25,8 +25,12 @@ static void note(const char *resource, peali_ucx_list *list)
     strcpy(list->name[list->n++], device + 1);
 }
 
+/* Filled once, constant afterwards; FAILURE NULL: it worked. */
+static peali_ucx_list all, by_tcp;
+static const char *failure;
+
 /* "#      resource 3  :  md 3  dev 3  flags -- tcp/eth0": the last word of each such line. */
-static void read_print(char *print, peali_ucx_list *list)
+static void read_print(char *print)
 {
     char *rest = NULL;
     for (char *line = strtok_r(print, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -34,13 +38,16 @@ static void read_print(char *print, peali_ucx_list *list)
         while (end > line && end[-1] == ' ')
             *--end = '\0';
         const char *word = strrchr(line, ' ');
-        if (word && strstr(line, " resource "))
-            note(word + 1, list);
+        if (!word || !strstr(line, " resource "))
+            continue;
+        note(word + 1, &all);
+        if (strncmp(word + 1, "tcp/", 4) == 0)
+            note(word + 1, &by_tcp);
     }
-    qsort(list->name, (size_t)list->n, sizeof list->name[0], by_name);
+    qsort(all.name, (size_t)all.n, sizeof all.name[0], by_name);
 }
 
-static void list_devices(const peali_ucx_library *ucp, ucp_context_h context, peali_ucx_list *list)
+static void list_devices(const peali_ucx_library *ucp, ucp_context_h context)
 {
     char *print = NULL;
     size_t bytes;
@@ -50,13 +57,9 @@ static void list_devices(const peali_ucx_library *ucp, ucp_context_h context, pe
     ucp->ucp_context_print_info(context, f);
     fclose(f);
     if (print)
-        read_print(print, list);
+        read_print(print);
     free(print);
 }
-
-/* Filled once, constant afterwards; FAILURE NULL: it worked. */
-static peali_ucx_list all;
-static const char *failure;
 
 static void find_all(void)
 {
@@ -69,7 +72,7 @@ static void find_all(void)
     failure = status == UCS_OK ? NULL : ucp->ucs_status_string(status);
     if (failure)
         return;
-    list_devices(ucp, context, &all);
+    list_devices(ucp, context);
     ucp->ucp_cleanup(context);
 }
 
@@ -79,4 +82,13 @@ const peali_ucx_list *peali_net_ucx_devices(const char **why)
     pthread_once(&once, find_all);
     *why = failure;
     return failure ? NULL : &all;
+}
+
+bool peali_ucx_by_tcp(const char *device)
+{
+    const char *why;
+    bool found = peali_net_ucx_devices(&why) && !device[0] && by_tcp.n > 0;
+    for (int i = 0; i < by_tcp.n; i++)
+        found |= strcmp(by_tcp.name[i], device) == 0;
+    return found;
 }

@@ -27,6 +27,26 @@ static ucs_status_t hear_fence(void *arg, const void *header, size_t header_byte
     return UCS_OK;
 }
 
+/* An option of UCX's tcp, unless the user set it: UCX 1.13 knows it without the prefix, and takes any name; 1.22 with it alone. */
+static ucs_status_t set_tcp(const peali_ucx_hub *h, ucp_config_t *config, const char *variable, const char *value)
+{
+    if (getenv(variable))
+        return UCS_OK;
+    const char *name = variable + strlen("UCX_");
+    ucs_status_t with = h->ucp->ucp_config_modify(config, name, value);
+    ucs_status_t without = h->ucp->ucp_config_modify(config, name + strlen("TCP_"), value);
+    return with == UCS_OK ? with : without;
+}
+
+/*
+ * Without puts: their acknowledgement may arrive when a send has found that the peer is gone, and UCX 1.13 dies of that in an
+ * assertion (tcp_ep.c:939; 2 of 35 links that were cut).
+ */
+static ucs_status_t tune_tcp(const peali_ucx_hub *h, ucp_config_t *config)
+{
+    return set_tcp(h, config, "UCX_TCP_PUT_ENABLE", "n");
+}
+
 /* What the user set for UCX, narrowed to the hub's device. */
 static ucs_status_t open_context(peali_ucx_hub *h)
 {
@@ -36,6 +56,8 @@ static ucs_status_t open_context(peali_ucx_hub *h)
     ucs_status_t status = h->ucp->ucp_config_read(NULL, NULL, &config);
     if (status == UCS_OK && h->card.device[0])
         status = h->ucp->ucp_config_modify(config, "NET_DEVICES", h->card.device);
+    if (status == UCS_OK && peali_ucx_by_tcp(h->card.device))
+        status = tune_tcp(h, config);
     if (status == UCS_OK && !h->memory)
         status = h->ucp->ucp_config_modify(config, "SHM_DEVICES", "");
     if (status == UCS_OK)

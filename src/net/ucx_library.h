@@ -5,6 +5,8 @@
 #ifndef PEALI_UCX_LIBRARY_H
 #define PEALI_UCX_LIBRARY_H
 
+#include <stdbool.h>
+
 #include <ucp/api/ucp.h>
 
 #include <peal/status.h>
@@ -49,5 +51,8 @@ enum { PEALI_UCX_MAJOR = 1, PEALI_UCX_MINOR = 13 }; /* the least that has all th
 
 /* The functions; or NULL where there is no such library, and WHY (a constant text) says what is missing. Threads: any. */
 const peali_ucx_library *peali_ucx_library_get(const char **why);
+
+/* Whether UCX takes its transport tcp to DEVICE, or ("") to any that it would use by itself. Threads: any. */
+bool peali_ucx_by_tcp(const char *device);
 
 #endif
