@@ -11,11 +11,13 @@
 #include "gpus.h"
 #include "sched/sched.h"
 
-/* TSan takes each thread of a GPU for a thread: blocks of one warp then, and one call of several. */
+/* TSan takes each thread of a GPU for a thread: blocks of one warp then. It and ASan get one call of several. */
 #if defined(__SANITIZE_THREAD__)
-enum { WARPS = 1, ONE_OF = 12, MOST_RANKS = 4 };
+enum { WARPS = 1, ONE_OF = 12, MOST_RANKS = 4, DIFFERING = PEALI_CUDA_BULK };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { WARPS = 3, ONE_OF = 6, MOST_RANKS = 8, DIFFERING = PEALI_CUDA_PROTOS };
 #else
-enum { WARPS = 3, ONE_OF = 1, MOST_RANKS = 8 };
+enum { WARPS = 3, ONE_OF = 1, MOST_RANKS = 8, DIFFERING = PEALI_CUDA_PROTOS };
 #endif
 
 static uint32_t state = 1;
@@ -219,10 +221,11 @@ static void lines_are_cleaned(void **ctx)
 
 static const uint64_t MS = 1000000, PATIENCE = 60000; /* PATIENCE: ms that no wait takes that ends by itself */
 
-/* One rank calls something else: all others say so, and who. Until then its bulk data may be stored over that of others. */
+/* One rank calls something else: all others say so, and who. Until then its bulk data may be stored over that of others,
+   which is a race to TSan. */
 static void calls_differ(void **ctx)
 {
-    for (int proto = 0; proto < (ONE_OF > 1 ? PEALI_CUDA_BULK : PEALI_CUDA_PROTOS); proto++) {
+    for (int proto = 0; proto < DIFFERING; proto++) {
         gpus *g = gpus_create(3, 1 << 20);
         gpus_call calls[3], other[3];
         for (int i = 0; i < 3; i++)
