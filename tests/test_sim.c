@@ -74,6 +74,7 @@ static const struct row {
     {PEAL_ALLREDUCE, "hierarchical_tree", 4, 0.15},
     {PEAL_ALLREDUCE, "hierarchical_grid", 4, 1e-9},
     {PEAL_ALLREDUCE, "hierarchical_halving", 4, 1e-9},
+    {PEAL_ALLREDUCE, "hierarchical_doubling", 4, 1e-9},
     {PEAL_ALLREDUCE, "hierarchical_leaders", 4, 1e-9},
     {PEAL_ALLGATHER, "ring", 0, 1e-9},
     {PEAL_ALLGATHER, "circulant", 0, 1e-9},

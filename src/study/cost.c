@@ -187,6 +187,8 @@ static shape shape_of(const peal_algo *algo, const peal_problem *p)
         levels(&s, p, "ring", row_of(p->nnodes));
     else if (strcmp(algo->name, "hierarchical_halving") == 0)
         levels(&s, p, "rabenseifner", 1);
+    else if (strcmp(algo->name, "hierarchical_doubling") == 0)
+        levels(&s, p, "recursive_doubling", 1);
     else if (strcmp(algo->name, "hierarchical_leaders") == 0)
         leaders(&s, p);
     else
