@@ -82,6 +82,9 @@ struct peali_net {
     /* PEAL_OK: ended, never to be tested again; PEAL_IN_PROGRESS; or an error. Drives progress. */
     peal_status (*test)(peali_net *net, peali_net_req *req);
 
+    /* As test, but drives nothing: for who asks for many at once, and drives by one of them. NULL: test is as quick. */
+    peal_status (*peek)(peali_net *net, peali_net_req *req);
+
     /*
      * Forgets a request that test did not call ended: its data is not touched after the return. The message may or may not arrive.
      * For calls that failed, and channels that nobody will use again.

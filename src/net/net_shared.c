@@ -48,6 +48,12 @@ static peal_status shared_test(peali_net *net, peali_net_req *req)
     return leave(net, inner->test(inner, req));
 }
 
+static peal_status shared_peek(peali_net *net, peali_net_req *req)
+{
+    peali_net *inner = enter(net);
+    return leave(net, inner->peek(inner, req));
+}
+
 static void shared_cancel(peali_net *net, peali_net_req *req)
 {
     peali_net *inner = enter(net);
@@ -110,6 +116,7 @@ peal_status peali_net_shared_create(peali_net *inner, peali_net **net)
     s->net.recv = shared_recv;
     s->net.recv_some = shared_recv_some;
     s->net.test = shared_test;
+    s->net.peek = inner->peek ? shared_peek : NULL;
     s->net.cancel = shared_cancel;
     s->net.progress = shared_progress;
     s->net.flush = shared_flush;

@@ -274,12 +274,6 @@ static void drive(struct ucx_net *u, int rail)
 }
 
 /* Who waits for one rail may have to send on another one. */
-static void drive_next(struct ucx_net *u)
-{
-    u->driven = (u->driven + 1) % u->net.rails;
-    drive(u, u->driven);
-}
-
 static peal_status ucx_test(peali_net *net, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
@@ -292,7 +286,18 @@ static peal_status ucx_test(peali_net *net, peali_net_req *req)
     }
     peali_ucx_hub_unlock(hub);
     if (status == PEAL_IN_PROGRESS && net->rails > 1)
-        drive_next(u);
+        drive(u, u->driven = (u->driven + 1) % net->rails);
+    return status;
+}
+
+/* UCX copies nothing here, and needs no door for it. */
+static peal_status ucx_peek(peali_net *net, peali_net_req *req)
+{
+    struct ucx_net *u = (struct ucx_net *)net;
+    pthread_mutex_t *lock = &u->hubs[((struct request *)req)->rail]->lock;
+    pthread_mutex_lock(lock);
+    peal_status status = look(u, (struct request *)req);
+    pthread_mutex_unlock(lock);
     return status;
 }
 
@@ -579,7 +584,7 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
     u->left_ns[0] = SEND_NS;
     u->left_ns[1] = RECV_NS;
     u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
-                         .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .cancel = ucx_cancel,
+                         .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .peek = ucx_peek, .cancel = ucx_cancel,
                          .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .map = ucx_map,
                          .unmap = ucx_unmap, .destroy = ucx_destroy, .any_thread = true};
     peal_status status = furnish(u, rails);
