@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "comm/comm_private.h"
+#include "comm/device.h"
 #include "cuda/device_ranks.h"
 #include "cuda/device_values.h"
 #include "net/net_fault.h"
@@ -173,6 +174,27 @@ static void graphs(seat *s)
     free(numbers);
 }
 
+/* A message costs the proxy about as much as 30 KiB of it do: so those of a long call are long. */
+static void long_messages(seat *s)
+{
+    enum { BYTES = 1 << 20, LEAST = 24 << 10 };
+    float *at = seat_alloc(s, BYTES);
+    uint32_t orders = 0;
+    SEAT_CHECK(s, peal_allreduce(at, at, BYTES / sizeof *at, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
+    const peali_post *post = peali_team_post(s->comm->device->team);
+    for (int lane = 0; lane < PEALI_POST_LANES; lane++) {
+        uint32_t last = 0;
+        for (int i = 0; i < PEALI_POST_ORDERS; i++)
+            last = post->orders[lane][i].number > last ? post->orders[lane][i].number : last;
+        orders += last;
+    }
+    if (orders == 0 || orders > 2 * (BYTES / 2) / LEAST)
+        seat_wrong(s, "%u messages, of which half take away %d bytes", (unsigned)orders, BYTES / 2);
+    seat_free(s, at);
+}
+
 /* Messages of both kinds at once, over one transport. */
 static void beside_the_host(seat *s)
 {
@@ -248,7 +270,13 @@ TEST(graphs)
 TEST(beside_the_host)
 #ifdef TEST_MPI
 TEST(every_type)
+TEST(long_messages)
 #else
+static void test_long_messages(void **state)
+{
+    assert_int_equal(run_in("2+2", NULL, long_messages, NULL), 0);
+}
+
 static void test_every_type(void **state)
 {
     assert_int_equal(run_in("2+2", NULL, every_type, NULL), 0);
@@ -361,6 +389,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
         cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_graphs), cmocka_unit_test(test_beside_the_host),
+        cmocka_unit_test(test_long_messages),
     };
     setenv("FAKE_CUDA_DEVICES", "4", 0);
     world_start(&argc, &argv);
@@ -381,7 +410,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
         cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_graphs), cmocka_unit_test(test_beside_the_host),
-        cmocka_unit_test(test_slow),
+        cmocka_unit_test(test_long_messages),   cmocka_unit_test(test_slow),
     };
     setenv("FAKE_CUDA_DEVICES", "4", 0);
     if (argc > 1 && strcmp(argv[1], "direct") == 0) {

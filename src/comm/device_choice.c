@@ -6,7 +6,7 @@
 
 static const struct row {
     peal_kind kind;
-    int ranks;    /* up to */
+    int ranks;    /* up to; where some are out of reach: nodes */
     size_t bytes; /* of the vector, up to; allgather and reduce_scatter: of all ranks together */
     const char *algo;
     peali_cuda_proto proto;
@@ -36,8 +36,8 @@ static const struct row {
     {PEAL_REDUCE, 16, SIZE_MAX, "two_tree", PEALI_CUDA_BULK},
 };
 
-/* Bytes that keep the threads of a CTA busy for about as long as a start takes. */
-static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {2 << 10, 2 << 10, 16 << 10};
+/* Bytes that keep the threads of a CTA busy for about as long as a start takes; of those with messages, the proxy. */
+static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {2 << 10, 2 << 10, 16 << 10}, far_cta_bytes = 64 << 10;
 
 /*
  * Above so many bytes of the vector calls try to work where peers' buffers lie, which are registered, or mapped by themselves:
@@ -62,7 +62,9 @@ static size_t vector_bytes(const peal_comm *comm, const peali_call *c)
 
 /* Some ranks are out of reach. */
 static const struct row far[] = {
-    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 64 << 10, "hierarchical_leaders", PEALI_CUDA_BULK},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical_leaders", PEALI_CUDA_BULK},
+    {PEAL_ALLREDUCE, 2, SIZE_MAX, "hierarchical_doubling", PEALI_CUDA_BULK},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 256 << 10, "hierarchical_doubling", PEALI_CUDA_BULK},
     {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK},
     {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, SIZE_MAX, "ring", PEALI_CUDA_BULK},
     {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, SIZE_MAX, "ring", PEALI_CUDA_BULK},
@@ -75,10 +77,11 @@ static bool apart(const peal_comm *comm)
     return comm->reach.nranks < comm->nranks;
 }
 
-static const struct row *find(const peal_comm *comm, peal_kind kind, size_t bytes)
+static const struct row *find(const peal_comm *comm, const peal_problem *problem, size_t bytes)
 {
     const struct row *r = apart(comm) ? far : table;
-    while (r->kind != kind || r->ranks < comm->nranks || r->bytes < bytes)
+    const int members = apart(comm) ? problem->nnodes : problem->nranks;
+    while (r->kind != problem->kind || r->ranks < members || r->bytes < bytes)
         r++; /* the last row of each kind takes all */
     return r;
 }
@@ -101,7 +104,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     int proto = peali_config_get()->proto;
     choice->direct = !apart(comm) &&
                      (proto == PEALI_CUDA_PROTOS || (proto < 0 && bytes > direct_above[c->kind]));
-    const struct row *row = find(comm, problem.kind, choice->direct ? SIZE_MAX : bytes);
+    const struct row *row = find(comm, &problem, choice->direct ? SIZE_MAX : bytes);
     if (forced && !peali_algo_fits(forced, &problem)) {
         peali_coll_refuse(comm, c, "algorithm %s, which was asked for, does not fit %d GPUs", forced->name,
                           comm->nranks);
@@ -117,14 +120,14 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         return false;
     }
     choice->algo = forced ? forced : peali_algo_find(problem.kind, row->algo);
-    if (!peali_algo_fits(choice->algo, &problem)) /* leaders of nodes of one size */
+    if (!peali_algo_fits(choice->algo, &problem)) /* the others want nodes of one size, or a power of two of them */
         choice->algo = peali_algo_find(problem.kind, "hierarchical");
     choice->proto = choice->direct || proto == PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK :
                     proto >= 0 ? (peali_cuda_proto)proto : row->proto;
     if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
         choice->proto = PEALI_CUDA_BULK;
     choice->most_ctas = most_ctas(comm, traits);
-    size_t busy = bytes / cta_bytes[choice->proto] + 1;
+    size_t busy = bytes / (apart(comm) ? far_cta_bytes : cta_bytes[choice->proto]) + 1;
     choice->ctas = busy < choice->most_ctas ? (uint32_t)busy : choice->most_ctas;
     return true;
 }

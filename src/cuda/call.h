@@ -29,7 +29,7 @@ enum {
     PEALI_CUDA_FEW = 4, /* sources, for which each kernel has a loop */
     PEALI_CUDA_OPS = 72,
     PEALI_CUDA_LOCS = 272, /* with these two, a call takes less than the 4 KiB of parameters that every driver has */
-    PEALI_CUDA_LANES = 64,
+    PEALI_CUDA_LANES = 64, /* enough CTAs to fill NVLink */
     PEALI_CUDA_SLOTS = 64, /* landing slots of a rank in one slice */
     PEALI_CUDA_PACK = 16,
     PEALI_CUDA_VOTE = 48,        /* three lines of LL (cuda/direct.cuh) */

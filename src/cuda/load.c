@@ -10,7 +10,6 @@
 
 enum {
     WORK_PACKS = 64,    /* a slice of less is not worth a CTA of its own */
-    LANES = 64,         /* enough CTAs to fill NVLink */
     LEAST_AREA = 4096,  /* of a lane and protocol; rather fewer lanes than less */
 };
 
@@ -61,9 +60,8 @@ static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
     return l;
 }
 
-peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks)
+peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks, uint32_t lanes)
 {
-    uint32_t lanes = LANES;
     peali_cuda_layout l = lay_out_lanes(bytes, nranks, lanes);
     while (l.bytes == 0 && lanes > 1) {
         lanes /= 2;

@@ -18,8 +18,11 @@ typedef struct peali_cuda_job {
     uint32_t longest; /* slice, in packs of a part: what peali_cuda_longest gives for any rank, at most; 0: for this one */
 } peali_cuda_job;
 
-/* Where everything of a rank's scratch of BYTES lies, for NRANKS within reach. bytes of the result is 0: that is too little. */
-peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks);
+/*
+ * Where everything of a rank's scratch of BYTES lies, for NRANKS within reach, in at most LANES lanes. bytes of the result is 0:
+ * that is too little.
+ */
+peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks, uint32_t lanes);
 
 /*
  * The longest slice of PROGRAM that fits LAYOUT's areas, in packs of 16 bytes of a part. 0: none does, or the program is not for

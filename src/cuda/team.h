@@ -59,10 +59,10 @@ PEAL_MUST_CHECK peal_status peali_team_open(peali_team **team, int rank, peali_t
 PEAL_MUST_CHECK peal_status peali_team_meet(peali_team *team, const peali_team_card *cards, int n, int me);
 
 /*
- * Before meet, where ranks are out of reach, which all N have SCRATCH at least and as many within reach as WITHIN at most: what the
- * layout is to be cut for, so that all have the same.
+ * Before meet: what the layout is to be cut for, so that ranks out of reach have the same: each has SCRATCH at least, as many
+ * within reach as WITHIN at most, and not more than LANES lanes.
  */
-void peali_team_limit(peali_team *team, uint64_t scratch, int within);
+void peali_team_limit(peali_team *team, uint64_t scratch, int within, uint32_t lanes);
 
 /* After meet, for programs with messages: makes their post, in host memory. PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_CUDA (logged). */
 PEAL_MUST_CHECK peal_status peali_team_make_post(peali_team *team);

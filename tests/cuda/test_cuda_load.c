@@ -21,12 +21,13 @@ static void layouts(void **ctx)
 {
     for (size_t bytes = 0; bytes <= 64 << 20; bytes = bytes ? bytes * 3 / 2 : 1000)
         for (int n = 1; n <= PEALI_CUDA_RANKS; n++) {
-            peali_cuda_layout l = peali_cuda_lay_out(bytes, n);
+            const uint32_t lanes = n % 3 ? PEALI_CUDA_LANES : 16;
+            peali_cuda_layout l = peali_cuda_lay_out(bytes, n, lanes);
             if (l.bytes == 0) {
                 assert_true(bytes < 160 << 10);
                 continue;
             }
-            assert_true(l.bytes <= bytes && l.lanes >= 1 && l.lanes <= PEALI_CUDA_LANES);
+            assert_true(l.bytes <= bytes && l.lanes >= 1 && l.lanes <= lanes && (l.lanes == lanes || bytes < 16 << 20));
             assert_true(l.left >= l.board + 16 * (uint64_t)n && l.flags >= l.left + l.lanes * 4 * (uint64_t)n);
             assert_true(l.tmp >= l.flags + l.lanes * 2 * PEALI_CUDA_SLOTS * 4 && l.tmp % 1024 == 0);
             uint64_t at = l.tmp + l.lanes * l.tmp_bytes;
@@ -291,8 +292,8 @@ static void all_programs(void **ctx)
     int rare = 0, lean = 0, touched = 0;
     world w;
     for (int n = 1; n <= MOST; n++) {
-        layout[0] = peali_cuda_lay_out(16 << 20, n);
-        layout[1] = peali_cuda_lay_out(200 << 10, n);
+        layout[0] = peali_cuda_lay_out(16 << 20, n, PEALI_CUDA_LANES);
+        layout[1] = peali_cuda_lay_out(200 << 10, n, PEALI_CUDA_LANES);
         for (int a = 0; peali_algos[a]; a++) {
             if (!open_world(&w, peali_algos[a], n, n / 2))
                 continue;
@@ -364,7 +365,7 @@ static void parts(void **ctx)
 
 static void refusals(void **ctx)
 {
-    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4);
+    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4, PEALI_CUDA_LANES);
     peali_cuda_job job = {PEAL_ALLREDUCE, 100, PEAL_LONG_DOUBLE, PEAL_SUM, 0, PEALI_CUDA_LL, 4, 0, 0};
     int32_t ranks[] = {0, 1, 2, 3};
     peal_problem problem = {.kind = PEAL_ALLREDUCE, .op = PEAL_SUM, .nranks = 4, .nnodes = 1};
