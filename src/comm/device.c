@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "exec/pool.h"
 
-enum { FAR_LANES = 16 }; /* as many CTAs fill host memory's 52 GB/s on H200 */
 static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
 
 /* What a rank tells the others, as bytes. */
@@ -162,10 +161,7 @@ static int sharing(const peal_comm *comm, const card *all)
     return most;
 }
 
-/*
- * The layout of all ranks is that of the one with the least scratch, and of the most ranks within reach of each other. With
- * messages, lanes are few, so that a slice is long: a message costs the proxy 10 us and more, over tcp as much as 30 KiB of it.
- */
+/* The layout of all ranks is that of the one with the least scratch, and of the most ranks within reach of each other. */
 static void limit(const peali_device *d, const card *all)
 {
     uint64_t least = UINT64_MAX;
@@ -175,8 +171,7 @@ static void limit(const peali_device *d, const card *all)
         most = found > most ? found : most;
         least = all[r].team.scratch < least ? all[r].team.scratch : least;
     }
-    const bool apart = d->comm->reach.nranks < d->comm->nranks;
-    peali_team_limit(d->team, least, most, apart ? FAR_LANES : PEALI_CUDA_LANES);
+    peali_team_limit(d->team, least, most, d->comm->reach.nranks < d->comm->nranks);
 }
 
 static peal_status join(peali_device *d, const card *all)

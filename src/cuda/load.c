@@ -10,6 +10,7 @@
 
 enum {
     WORK_PACKS = 64,    /* a slice of less is not worth a CTA of its own */
+    FAR_LANES = 16,     /* as many CTAs fill host memory's 52 GB/s on H200 */
     LEAST_AREA = 4096,  /* of a lane and protocol; rather fewer lanes than less */
 };
 
@@ -35,10 +36,12 @@ static uint64_t up(uint64_t x, uint64_t step)
 
 /*
  * The shares of a lane's memory: lines of 16 bytes 2/16, lines of 128 bytes 7/16 (so that 1 MiB of 4 ranks is a slice for each of
- * 64 CTAs), bulk 6/16, scratch 1/16.
+ * 64 CTAs), bulk 6/16, scratch 1/16. FAR: all calls are by bulk.
  */
-static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
+static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, bool far, uint32_t lanes)
 {
+    static const unsigned near_shares[PEALI_CUDA_PROTOS] = {2, 7, 6}, far_shares[PEALI_CUDA_PROTOS] = {1, 1, 13};
+    const unsigned *shares = far ? far_shares : near_shares;
     peali_cuda_layout l = {.lanes = lanes};
     uint64_t at = up(2 * (uint64_t)nranks * sizeof(uint64_t), PEALI_CUDA_LINE);
     l.left = at;
@@ -46,7 +49,6 @@ static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
     l.flags = at;
     l.votes = at + (uint64_t)lanes * 2 * PEALI_CUDA_SLOTS * sizeof(uint32_t);
     at = up(l.votes + (uint64_t)lanes * 2 * (uint64_t)nranks * PEALI_CUDA_VOTE, 1024);
-    static const unsigned shares[PEALI_CUDA_PROTOS] = {2, 7, 6};
     uint64_t share = at < bytes ? (bytes - at) / lanes / 16 : 0;
     l.tmp = at;
     l.tmp_bytes = share / 1024 * 1024;
@@ -60,12 +62,13 @@ static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, uint32_t lanes)
     return l;
 }
 
-peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks, uint32_t lanes)
+peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks, bool far)
 {
-    peali_cuda_layout l = lay_out_lanes(bytes, nranks, lanes);
+    uint32_t lanes = far ? FAR_LANES : PEALI_CUDA_LANES;
+    peali_cuda_layout l = lay_out_lanes(bytes, nranks, far, lanes);
     while (l.bytes == 0 && lanes > 1) {
         lanes /= 2;
-        l = lay_out_lanes(bytes, nranks, lanes);
+        l = lay_out_lanes(bytes, nranks, far, lanes);
     }
     return l;
 }

@@ -19,10 +19,12 @@ typedef struct peali_cuda_job {
 } peali_cuda_job;
 
 /*
- * Where everything of a rank's scratch of BYTES lies, for NRANKS within reach, in at most LANES lanes. bytes of the result is 0:
+ * Where everything of a rank's scratch of BYTES lies, for NRANKS within reach; FAR: others are not. bytes of the result is 0:
  * that is too little.
+ *
+ * With messages, lanes are few, so that a slice is long: a message costs the proxy 10 us and more, over tcp as much as 30 KiB of it.
  */
-peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks, uint32_t lanes);
+peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks, bool far);
 
 /*
  * The longest slice of PROGRAM that fits LAYOUT's areas, in packs of 16 bytes of a part. 0: none does, or the program is not for

@@ -60,9 +60,9 @@ PEAL_MUST_CHECK peal_status peali_team_meet(peali_team *team, const peali_team_c
 
 /*
  * Before meet: what the layout is to be cut for, so that ranks out of reach have the same: each has SCRATCH at least, as many
- * within reach as WITHIN at most, and not more than LANES lanes.
+ * within reach as WITHIN at most, and APART: there are such.
  */
-void peali_team_limit(peali_team *team, uint64_t scratch, int within, uint32_t lanes);
+void peali_team_limit(peali_team *team, uint64_t scratch, int within, bool apart);
 
 /* After meet, for programs with messages: makes their post, in host memory. PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_CUDA (logged). */
 PEAL_MUST_CHECK peal_status peali_team_make_post(peali_team *team);

@@ -107,11 +107,11 @@ static bool linked(const peali_cuda_driver *cu, peali_cu_device mine, const peal
     return false;
 }
 
-void peali_team_limit(peali_team *team, uint64_t scratch, int within, uint32_t lanes)
+void peali_team_limit(peali_team *team, uint64_t scratch, int within, bool apart)
 {
     team->least = scratch;
     team->within = within;
-    team->most_lanes = lanes;
+    team->apart = apart;
 }
 
 /* The least scratch of all, cut for N ranks. */
@@ -120,7 +120,7 @@ static peal_status lay_out(peali_team *t, const peali_team_card *cards)
     uint64_t least = t->within ? t->least : UINT64_MAX;
     for (int x = 0; x < t->n; x++)
         least = cards[x].scratch < least ? cards[x].scratch : least;
-    t->layout = peali_cuda_lay_out(least, t->within ? t->within : t->n, t->within ? t->most_lanes : PEALI_CUDA_LANES);
+    t->layout = peali_cuda_lay_out(least, t->within ? t->within : t->n, t->within && t->apart);
     if (t->layout.bytes)
         return PEAL_OK;
     peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, t->rank,

@@ -32,7 +32,7 @@ struct peali_team {
     bool ordered;          /* kernels see what a network has written, without a flush */
     uint64_t least; /* scratch of any rank, */
     int within;     /* and ranks within reach of each other, anywhere; 0: as the cards say */
-    uint32_t most_lanes;
+    bool apart;
     peali_cu_ptr scratch[PEALI_CUDA_RANKS]; /* as this device sees them */
     int32_t ranks[PEALI_CUDA_RANKS];        /* in the communicator */
     bool opened[PEALI_CUDA_RANKS];          /* by a handle */

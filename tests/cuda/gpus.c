@@ -380,7 +380,7 @@ gpus *gpus_create(int n, size_t scratch)
 {
     gpus *g = calloc(1, sizeof *g);
     g->n = n;
-    g->layout = peali_cuda_lay_out(scratch, n, PEALI_CUDA_LANES);
+    g->layout = peali_cuda_lay_out(scratch, n, false);
     if (g->layout.bytes == 0)
         abort();
     for (int r = 0; r < n; r++) {

@@ -22,7 +22,7 @@ static void layouts(void **ctx)
     for (size_t bytes = 0; bytes <= 64 << 20; bytes = bytes ? bytes * 3 / 2 : 1000)
         for (int n = 1; n <= PEALI_CUDA_RANKS; n++) {
             const uint32_t lanes = n % 3 ? PEALI_CUDA_LANES : 16;
-            peali_cuda_layout l = peali_cuda_lay_out(bytes, n, lanes);
+            peali_cuda_layout l = peali_cuda_lay_out(bytes, n, n % 3 == 0);
             if (l.bytes == 0) {
                 assert_true(bytes < 160 << 10);
                 continue;
@@ -292,8 +292,8 @@ static void all_programs(void **ctx)
     int rare = 0, lean = 0, touched = 0;
     world w;
     for (int n = 1; n <= MOST; n++) {
-        layout[0] = peali_cuda_lay_out(16 << 20, n, PEALI_CUDA_LANES);
-        layout[1] = peali_cuda_lay_out(200 << 10, n, PEALI_CUDA_LANES);
+        layout[0] = peali_cuda_lay_out(16 << 20, n, false);
+        layout[1] = peali_cuda_lay_out(200 << 10, n, false);
         for (int a = 0; peali_algos[a]; a++) {
             if (!open_world(&w, peali_algos[a], n, n / 2))
                 continue;
@@ -323,7 +323,7 @@ static void all_programs(void **ctx)
 /* What two-shot sends to three others, and gets of them, it does at once; in place too, where it meets in between. */
 static void runs(void **ctx)
 {
-    peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, 4);
+    peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, 4, false);
     peali_cuda_call call;
     uint32_t ctas;
     world w;
@@ -343,7 +343,7 @@ static void runs(void **ctx)
 /* As many blocks of a part as there may be, whatever algorithms have: the first and the last of each is of it. */
 static void parts(void **ctx)
 {
-    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 2);
+    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 2, false);
     peali_cuda_job job = {PEAL_ALLGATHER, 100, PEAL_FLOAT, PEAL_SUM, 0, PEALI_CUDA_LL, 4, 0, 0};
     peali_cuda_call call;
     uint32_t ctas;
@@ -365,7 +365,7 @@ static void parts(void **ctx)
 
 static void refusals(void **ctx)
 {
-    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4, PEALI_CUDA_LANES);
+    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4, false);
     peali_cuda_job job = {PEAL_ALLREDUCE, 100, PEAL_LONG_DOUBLE, PEAL_SUM, 0, PEALI_CUDA_LL, 4, 0, 0};
     int32_t ranks[] = {0, 1, 2, 3};
     peal_problem problem = {.kind = PEAL_ALLREDUCE, .op = PEAL_SUM, .nranks = 4, .nnodes = 1};
