@@ -161,7 +161,8 @@ typedef struct peali_cuda_call {
     uint32_t slice_packs, long_slices; /* packs of a part over slices */
     uint32_t block_packs, long_blocks; /* slice_packs over blocks */
     uint32_t part_of;                  /* block b is of part (b * part_of) >> 31 */
-    uint32_t nops;      /* at least 1, where there are slices */
+    uint32_t nops;
+    uint32_t threads;   /* of a block: PEALI_CUDA_BOARD of them for the board */      /* at least 1, where there are slices */
     uint64_t touch, touch_bytes; /* from IN on: so much of it, in slices one after the other, is what the first operation loads */
     uint32_t signature; /* never 0 */
     uint8_t me, nranks; /* within reach */

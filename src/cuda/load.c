@@ -405,6 +405,19 @@ static uint32_t run_from(const peali_cuda_call *c, uint32_t n)
     }
 }
 
+/* One thread for each unit of a slice, and a warp for each operation of a run of lines, up to a full block. */
+static uint32_t fit_threads(const peali_cuda_call *c)
+{
+    uint64_t packs = (uint64_t)c->parts * (c->slice_packs + (c->long_slices > 0)), most = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD;
+    uint64_t units = c->proto == PEALI_CUDA_BULK ? packs : 2 * packs;
+    uint64_t threads = up(units + units / PEALI_CUDA_LINE_WORDS + 1, 32);
+    for (uint32_t n = 0, run; n < c->nops && c->proto != PEALI_CUDA_BULK; n += run) {
+        run = run_from(c, n);
+        threads = threads < 32 * run ? 32 * run : threads;
+    }
+    return (uint32_t)(threads < most ? threads : most) + PEALI_CUDA_BOARD;
+}
+
 static void find_runs(const peali_cuda_call *c, uint32_t warps, runs *r)
 {
     for (uint32_t n = 0, run; n < c->nops; n += run) {
@@ -516,7 +529,8 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
             return PEAL_ERR_UNSUPPORTED;
     if (call->nops == 0) /* one that does nothing */
         call->nops = 1;
-    peali_cuda_order(call, peali_cuda_threads(call));
+    call->threads = fit_threads(call);
+    peali_cuda_order(call, call->threads);
     note_rare(call);
     note_touch(call);
     note_neighbours(&l);
@@ -536,14 +550,4 @@ const char *peali_cuda_kernel(const peali_cuda_call *call)
     static const char *const any[PEALI_CUDA_PROTOS] = {"peal_ll_any", "peal_ll128_any", "peal_bulk_any"};
     const char *own = names[call->rare][call->proto][call->type];
     return call->op == PEAL_SUM && own ? own : any[call->proto];
-}
-
-/* One thread for each unit of a slice, up to a full block. */
-uint32_t peali_cuda_threads(const peali_cuda_call *call)
-{
-    uint64_t packs = (uint64_t)call->parts * (call->slice_packs + (call->long_slices > 0));
-    uint64_t units = call->proto == PEALI_CUDA_BULK ? packs : 2 * packs;
-    uint64_t most = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD;
-    uint64_t threads = up(units + units / PEALI_CUDA_LINE_WORDS + 1, PEALI_CUDA_BOARD);
-    return (uint32_t)(threads < most ? threads : most) + PEALI_CUDA_BOARD;
 }

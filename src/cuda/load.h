@@ -56,9 +56,8 @@ bool peali_cuda_one_round(peali_program *const *programs);
  */
 void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_cuda_call *call);
 
-/* The kernel that runs CALL, by name, and the threads of its blocks: PEALI_CUDA_BOARD of them for the board. */
+/* The kernel that runs CALL, by name. */
 const char *peali_cuda_kernel(const peali_cuda_call *call);
-uint32_t peali_cuda_threads(const peali_cuda_call *call);
 
 /* Which operations go together, and which wait for the others, in blocks of THREADS, those of the board among them. */
 void peali_cuda_order(peali_cuda_call *call, uint32_t threads);

@@ -296,7 +296,7 @@ static peali_cu_result launch(const peali_team *t, peali_cuda_call *call, uint32
         result = t->cu->CtxPushCurrent(t->gpu->context);
     if (result != 0)
         return result;
-    result = t->cu->LaunchKernel(kernel, ctas, 1, 1, peali_cuda_threads(call), 1, 1, 0, stream, parameters, NULL);
+    result = t->cu->LaunchKernel(kernel, ctas, 1, 1, call->threads, 1, 1, 0, stream, parameters, NULL);
     if (push)
         (void)t->cu->CtxPopCurrent(&current);
     return result;

@@ -295,7 +295,7 @@ static void make_call(member *m, int number)
     if (draw(m, 8) == 0)
         nap(draw(m, 300000));
     const uint32_t epoch = call.lane[0].epoch;
-    const uint32_t threads = c->threads ? c->threads + PEALI_CUDA_BOARD : peali_cuda_threads(&call);
+    const uint32_t threads = c->threads ? c->threads + PEALI_CUDA_BOARD : call.threads;
     peali_cuda_order(&call, threads);
     peali_emulate(peali_cuda_kernel(&call), ctas, threads, &call);
     if (call.direct.slices && call.lane[0].epoch - epoch == 1) /* else slices followed */

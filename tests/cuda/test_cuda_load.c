@@ -247,7 +247,7 @@ static void told(const peali_cuda_call *c, const peali_cuda_op *op)
 /* Of the call likewise; true where it takes a kernel that has everything. */
 static bool whole(const peali_cuda_call *c)
 {
-    const uint32_t warps = (peali_cuda_threads(c) - PEALI_CUDA_BOARD) / 32;
+    const uint32_t warps = (c->threads - PEALI_CUDA_BOARD) / 32;
     bool rare = c->scaled || c->ranks;
     assert_true(c->nops >= 1);
     if (c->proto == PEALI_CUDA_BULK)
@@ -303,7 +303,7 @@ static void all_programs(void **ctx)
                 for (int r = 0; r < n; r++) {
                     assert_int_equal(peali_cuda_load(w.programs[r], &job, &layout[k / 15], &calls[r], &ctas[r]), PEAL_OK);
                     assert_true(ctas[r] == ctas[0] && ctas[r] >= 1 && ctas[r] <= 24 && ctas[r] <= calls[r].slices);
-                    uint32_t threads = peali_cuda_threads(&calls[r]);
+                    uint32_t threads = calls[r].threads;
                     assert_true(threads % 32 == 0 && threads >= 64 && threads <= PEALI_CUDA_BLOCK);
                     if (position(&calls[r], 0, calls[r].parts * calls[r].blocks) < 4096)
                         barriers(&calls[r]);
