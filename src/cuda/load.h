@@ -22,7 +22,8 @@ typedef struct peali_cuda_job {
  * Where everything of a rank's scratch of BYTES lies, for NRANKS within reach; FAR: others are not. bytes of the result is 0:
  * that is too little.
  *
- * With messages, lanes are few, so that a slice is long: a message costs the proxy 10 us and more, over tcp as much as 30 KiB of it.
+ * With messages, lanes are few, so that a slice is long: a message costs the proxy 10 us and more, over tcp as much as 30 KiB of
+ * it.
  */
 peali_cuda_layout peali_cuda_lay_out(size_t bytes, int nranks, bool far);
 
