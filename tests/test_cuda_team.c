@@ -51,7 +51,7 @@ static void all_meet(const char *kernel, unsigned grid, unsigned block, const vo
 static peali_cuda_call a_call(int me, int n, uint32_t signature)
 {
     return (peali_cuda_call){.me = (uint8_t)me, .nranks = (uint8_t)n, .signature = signature, .parts = 1, .part_bytes = 4,
-                             .proto = PEALI_CUDA_LL, .type = PEAL_FLOAT, .op = PEAL_SUM};
+                             .proto = PEALI_CUDA_LL, .type = PEAL_FLOAT, .op = PEAL_SUM, .threads = 2 * PEALI_CUDA_BOARD};
 }
 
 /* How a rank goes about it. */
