@@ -14,6 +14,12 @@
 extern __typeof__(cuEventElapsedTime_v2) cuEventElapsedTime;
 #endif
 
+#ifdef cuStreamGetCaptureInfo /* from CUDA 13 on to one with edges; Peal takes that of CUDA 12, which all drivers have */
+#undef cuStreamGetCaptureInfo
+#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
+CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **, size_t *);
+#endif
+
 #define SAME(name, symbol, parameters)                                                                                            \
     static_assert(__builtin_types_compatible_p(__typeof__(((peali_cuda_driver *)0)->name), __typeof__(&symbol)), #symbol);
 
@@ -56,6 +62,7 @@ static_assert(PEALI_CU_CAPTURE_NONE == (int)CU_STREAM_CAPTURE_STATUS_NONE, "");
 static_assert(PEALI_CU_CAPTURE_ACTIVE == (int)CU_STREAM_CAPTURE_STATUS_ACTIVE, "");
 static_assert(PEALI_CU_CAPTURE_INVALID == (int)CU_STREAM_CAPTURE_STATUS_INVALIDATED, "");
 static_assert(PEALI_CU_STREAM_NON_BLOCKING == (int)CU_STREAM_NON_BLOCKING, "");
+static_assert(PEALI_CU_EVENT_NO_TIMING == (int)CU_EVENT_DISABLE_TIMING, "");
 static_assert(PEALI_CU_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE && PEALI_CU_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP, "");
 static_assert(PEALI_CU_P2P_ATOMICS == (int)CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, "");
 static_assert(PEALI_CU_IPC_LAZY_PEER == (int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, "");

@@ -9,114 +9,12 @@
 
 #include <cmocka.h>
 
-#include "cuda/device_deeds.h"
-#include "cuda/device_ranks.h"
+#include "cuda/device_check.h"
 
-enum { MOST = 4, EDGE = 64 };
+enum { MOST = 4 };
 
 static unsigned random_seed = 1;
 static int random_calls = 150, replays = 60;
-
-/* Its buffers on the device, and on the host those of the same call there. */
-typedef struct buffers {
-    size_t in_bytes, out_bytes;
-    unsigned char *in, *out, *dev_in, *dev_out; /* of dev_*: OFF bytes after the allocation */
-    unsigned char *all_in, *all_out;
-} buffers;
-
-static void buffers_make(const seat *s, const deed *d, buffers *b)
-{
-    size_t one = d->count * peal_type_bytes(d->type), all = one * (size_t)s->n;
-    b->in_bytes = d->kind == PEAL_REDUCE_SCATTER ? all : one;
-    b->out_bytes = d->kind == PEAL_ALLGATHER ? all : one;
-    size_t own = d->kind == PEAL_ALLGATHER ? (size_t)s->rank * one : 0;
-    size_t part = d->kind == PEAL_REDUCE_SCATTER ? (size_t)s->rank * one : 0;
-    bool joined = d->in_place || d->kind == PEAL_BROADCAST;
-    size_t most = b->in_bytes > b->out_bytes ? b->in_bytes : b->out_bytes;
-    b->all_in = calloc(1, most + 2 * EDGE);
-    b->all_out = calloc(1, most + 2 * EDGE);
-    b->in = b->all_in + EDGE;
-    b->out = b->all_out + EDGE;
-    b->dev_in = (unsigned char *)seat_alloc(s, most + 2 * EDGE) + EDGE + d->shift;
-    b->dev_out = joined ? b->dev_in : (unsigned char *)seat_alloc(s, most + 2 * EDGE) + EDGE + d->shift;
-    if (joined) { /* the shorter one is a part of the longer one */
-        b->out = b->in + part;
-        b->dev_out = b->dev_in + part;
-        b->in += own;
-        b->dev_in += own;
-    }
-    value_fill(b->in, b->in_bytes / peal_type_bytes(d->type), d->type, d->op, d->seed * 31 + (uint32_t)s->rank);
-}
-
-static void buffers_free(const seat *s, const deed *d, buffers *b)
-{
-    size_t one = d->count * peal_type_bytes(d->type);
-    bool joined = d->in_place || d->kind == PEAL_BROADCAST;
-    if (joined && d->kind == PEAL_ALLGATHER)
-        b->dev_in -= (size_t)s->rank * one;
-    if (!joined)
-        seat_free(s, b->dev_out - EDGE - d->shift);
-    seat_free(s, b->dev_in - EDGE - d->shift);
-    free(b->all_in);
-    free(b->all_out);
-}
-
-/* Memory comes and goes while no kernel of any rank runs: a driver may wait for all of them then, and they wait for each other. */
-static void rest(seat *s)
-{
-    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
-}
-
-static void show(const char *name, const unsigned char *at, size_t bytes)
-{
-    fprintf(stderr, "  %s", name);
-    for (size_t i = 0; i < bytes && i < 32; i++)
-        fprintf(stderr, " %02x", at[i]);
-    fprintf(stderr, "\n");
-}
-
-static void show_first(const unsigned char *got, const unsigned char *want, size_t bytes)
-{
-    size_t first = 0;
-    while (got[first] == want[first])
-        first++;
-    fprintf(stderr, "  from byte %zu of %zu on\n", first, bytes);
-    show("got ", got + first, bytes - first);
-    show("want", want + first, bytes - first);
-}
-
-/* The same on the host is what the device has to have. */
-static void compare(seat *s, const deed *d, buffers *b)
-{
-    bool receives = d->kind != PEAL_REDUCE || s->rank == d->root;
-    SEAT_CHECK(s, deed_call(d, b->in, b->out, s->comm, NULL) == PEAL_OK);
-    unsigned char *got = malloc(b->out_bytes + 1);
-    seat_copy(s, got, b->dev_out, b->out_bytes);
-    if (receives && d->kind != PEAL_BARRIER && memcmp(got, b->out, b->out_bytes) != 0) {
-        deed_describe(d, s->rank, s->n, "other bits than on the host");
-        show_first(got, b->out, b->out_bytes);
-        s->wrong++;
-    }
-    free(got);
-}
-
-static void check(seat *s, const deed *d)
-{
-    buffers b;
-    buffers_make(s, d, &b);
-    seat_copy(s, b.dev_in, b.in, b.in_bytes);
-    rest(s);
-    peal_status status = deed_call(d, b.dev_in, b.dev_out, s->comm, s->stream);
-    if (status != PEAL_OK) {
-        deed_describe(d, s->rank, s->n, peal_status_text(status));
-        s->wrong++;
-    }
-    seat_sync(s);
-    if (status == PEAL_OK)
-        compare(s, d, &b);
-    rest(s);
-    buffers_free(s, d, &b);
-}
 
 static void every_algorithm(seat *s)
 {
@@ -128,7 +26,7 @@ static void every_algorithm(seat *s)
             continue;
         for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
             deed d = {(*a)->kind, counts[k], PEAL_FLOAT, PEAL_SUM, (int)(k + 1) % s->n, k % 2 == 1, 4 * k, (uint32_t)k};
-            check(s, &d);
+            deed_check(s, &d);
         }
         SEAT_CHECK(s, peal_comm_force(s->comm, (*a)->kind, NULL) == PEAL_OK);
     }
@@ -141,13 +39,13 @@ static void every_type(seat *s)
             deed d = {PEAL_ALLREDUCE, 333, (peal_type)type, (peal_op)op, 0, op % 2 == 1, 0, 7};
             if (!peal_op_takes(d.op, d.type) || !deed_on_gpus(d.type, d.op))
                 continue;
-            check(s, &d);
+            deed_check(s, &d);
             d.kind = PEAL_REDUCE_SCATTER;
-            check(s, &d);
+            deed_check(s, &d);
         }
     for (int type = 0; type < PEAL_TYPE_COUNT; type++) {
-        check(s, &(deed){PEAL_ALLGATHER, 77, (peal_type)type, PEAL_SUM, 0, false, 0, 8});
-        check(s, &(deed){PEAL_BROADCAST, 77, (peal_type)type, PEAL_SUM, s->n - 1, false, 0, 9});
+        deed_check(s, &(deed){PEAL_ALLGATHER, 77, (peal_type)type, PEAL_SUM, 0, false, 0, 8});
+        deed_check(s, &(deed){PEAL_BROADCAST, 77, (peal_type)type, PEAL_SUM, s->n - 1, false, 0, 9});
     }
 }
 
@@ -156,7 +54,7 @@ static void what_gpus_lack(seat *s)
     void *at = seat_alloc(s, 64);
     SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_LONG_DOUBLE, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
     SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_COMPLEX_FLOAT, PEAL_PROD, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
-    check(s, &(deed){PEAL_ALLREDUCE, 10, PEAL_INT32, PEAL_SUM, 0, false, 0, 1});
+    deed_check(s, &(deed){PEAL_ALLREDUCE, 10, PEAL_INT32, PEAL_SUM, 0, false, 0, 1});
     seat_free(s, at);
 }
 
@@ -167,7 +65,7 @@ static deed random_deed(unsigned *seed, int n)
         r[k] = value_random((*seed)++ * 2654435761u);
     deed d = deed_draw(r, n);
     d.count = r[6] % (1u << r[7] % 17);
-    d.shift = peal_type_bytes(d.type) * (r[7] >> 8 & 3) % EDGE;
+    d.shift = peal_type_bytes(d.type) * (r[7] >> 8 & 3) % DEED_EDGE;
     return d;
 }
 
@@ -176,7 +74,7 @@ static void random_ones(seat *s)
     unsigned seed = random_seed * 100003u;
     for (int k = 0; k < random_calls; k++) {
         deed d = random_deed(&seed, s->n);
-        check(s, &d);
+        deed_check(s, &d);
     }
 }
 
@@ -189,7 +87,7 @@ static void few_packs(seat *s)
     SEAT_CHECK(s, peal_comm_force(s->comm, PEAL_ALLREDUCE, "two_shot") == PEAL_OK);
     for (uint32_t k = 0; k < (uint32_t)random_calls; k++) {
         deed d = {PEAL_ALLREDUCE, 1 + k % 23, k % 3 ? PEAL_INT32 : PEAL_FP16, PEAL_SUM, 0, k % 5 == 0, k % 4 * 4, k};
-        check(s, &d);
+        deed_check(s, &d);
     }
     SEAT_CHECK(s, peal_comm_force(s->comm, PEAL_ALLREDUCE, NULL) == PEAL_OK);
 }
@@ -309,8 +207,8 @@ static void fewer_ctas(seat *s)
     SEAT_CHECK(s, peal_comm_max_ctas(s->comm, 65) == PEAL_ERR_INVALID);
     for (int ctas = 0; ctas < 4; ctas++) {
         SEAT_CHECK(s, peal_comm_max_ctas(s->comm, ctas) == PEAL_OK);
-        check(s, &(deed){PEAL_ALLREDUCE, 30000, PEAL_FLOAT, PEAL_SUM, 0, false, 0, 3});
-        check(s, &(deed){PEAL_ALLGATHER, 10000, PEAL_DOUBLE, PEAL_SUM, 0, false, 0, 4});
+        deed_check(s, &(deed){PEAL_ALLREDUCE, 30000, PEAL_FLOAT, PEAL_SUM, 0, false, 0, 3});
+        deed_check(s, &(deed){PEAL_ALLGATHER, 10000, PEAL_DOUBLE, PEAL_SUM, 0, false, 0, 4});
     }
 }
 

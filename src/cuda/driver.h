@@ -41,6 +41,7 @@ enum {
     PEALI_CU_CAPTURE_GLOBAL = 0, PEALI_CU_CAPTURE_THREAD = 1, PEALI_CU_CAPTURE_RELAXED = 2, /* CUstreamCaptureMode */
     PEALI_CU_CAPTURE_NONE = 0, PEALI_CU_CAPTURE_ACTIVE = 1, PEALI_CU_CAPTURE_INVALID = 2, /* CUstreamCaptureStatus */
     PEALI_CU_STREAM_NON_BLOCKING = 1,
+    PEALI_CU_EVENT_NO_TIMING = 2, /* CU_EVENT_DISABLE_TIMING */
     PEALI_CU_P2P_ATOMICS = 3, /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
     PEALI_CU_HOST_PORTABLE = 1, PEALI_CU_HOST_MAPPED = 2, /* CU_MEMHOSTALLOC_* and CU_MEMHOSTREGISTER_* */
     PEALI_CU_IPC_LAZY_PEER = 1,
@@ -96,6 +97,9 @@ enum {
     F(StreamSynchronize, cuStreamSynchronize, (peali_cu_strm))                                                                    \
     F(StreamQuery, cuStreamQuery, (peali_cu_strm))                                                                                \
     F(StreamIsCapturing, cuStreamIsCapturing, (peali_cu_strm, peali_cu_enum *))                                                   \
+    F(StreamGetCaptureInfo, cuStreamGetCaptureInfo_v2,                                                                            \
+      (peali_cu_strm, peali_cu_enum *, uint64_t *, peali_cu_graph *, const peali_cu_node **, size_t *))                           \
+    F(StreamWaitEvent, cuStreamWaitEvent, (peali_cu_strm, peali_cu_event, unsigned))                                              \
     F(StreamBeginCapture, cuStreamBeginCapture_v2, (peali_cu_strm, peali_cu_enum))                                                \
     F(StreamEndCapture, cuStreamEndCapture, (peali_cu_strm, peali_cu_graph *))                                                    \
     F(ThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (peali_cu_enum *))                                      \

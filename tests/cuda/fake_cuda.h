@@ -36,8 +36,7 @@ enum { FAKE_NODE_KERNEL, FAKE_NODE_MEMCPY, FAKE_NODE_MEMSET, FAKE_NODE_HOST }; /
     F(cuMemGetInfo_v2, (size_t *, size_t *))                                                                                      \
     F(cuMemAllocManaged, (peali_cu_ptr *, size_t, unsigned))                                                                      \
     F(cuCtxSetCurrent, (peali_cu_ctx))                                                                                            \
-    F(cuEventSynchronize, (fake_event))                                                                                           \
-    F(cuStreamWaitEvent, (peali_cu_strm, fake_event, unsigned))
+    F(cuEventSynchronize, (fake_event))
 
 #define FAKE_API __attribute__((visibility("default")))
 #define FAKE_DECLARE(symbol, parameters) FAKE_API peali_cu_result symbol parameters;

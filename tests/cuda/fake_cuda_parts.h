@@ -50,14 +50,24 @@ typedef struct fake_op {
     struct fake_op *next;
 } fake_op;
 
+/* Nodes of a graph, by their numbers, that what comes next depends on. */
+typedef struct fake_tail {
+    int n, nodes[FAKE_AFTER];
+} fake_tail;
+
 struct CUgraphNode_st {
     fake_op op;
+    struct CUstream_st *stream; /* it was captured on */
+    fake_tail before;
     struct CUgraphNode_st *next;
 };
 struct CUgraph_st {
     fake_node first, last;
+    int n;
+    struct CUstream_st *origin; /* its capture began there */
 };
 typedef struct fake_capture {
+    uint64_t id;
     peali_cu_enum mode;
     pthread_t thread;
     peali_cu_strm origin;
@@ -75,7 +85,8 @@ struct CUstream_st {
     uint64_t given, done;
     fake_capture *capture;
     uint64_t captured; /* operations in that capture, */
-    uint64_t joined;   /* and how many of them another stream of it waits for */
+    uint64_t joined;   /* and how many of them another stream of it waits for; */
+    fake_tail tail;    /* of its graph */
     struct CUstream_st *next;
 };
 
@@ -128,7 +139,16 @@ peali_cu_result fake_put(peali_cu_strm s, const fake_op *o);
 /* O becomes a launch of the kernel that verifies races, if it is one. */
 bool fake_differ(fake_op *o, void **parameters);
 
-void fake_add_node(fake_graph graph, const fake_op *o);
+/* A stream of CONTEXT; and O runs in S, which is not captured, after all that it names. */
+struct CUstream_st *fake_make(struct CUctx_st *context, bool blocking);
+void fake_give(peali_cu_strm s, const fake_op *o);
+
+/* O is to come after operation number N of STREAM. */
+void fake_come_after(fake_op *o, peali_cu_strm stream, uint64_t n);
+
+/* O becomes a node of what S, which is captured, is part of. */
+void fake_capture_node(peali_cu_strm s, const fake_op *o);
+void fake_join_tail(fake_tail *tail, const fake_tail *with);
 void fake_free_nodes(fake_graph graph);
 
 #endif

@@ -12,7 +12,8 @@
 struct CUevent_st {
     fake_moment at;
     uint64_t stamp_ns;
-    fake_capture *capture; /* recorded in it; AT counts its operations then */
+    fake_capture *capture; /* recorded in it; AT counts its operations then, */
+    fake_tail tail;        /* and these nodes are before it */
 };
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -84,7 +85,7 @@ static void *work(void *stream)
     return NULL;
 }
 
-static peali_cu_strm make(struct CUctx_st *context, bool blocking)
+peali_cu_strm fake_make(struct CUctx_st *context, bool blocking)
 {
     peali_cu_strm s = calloc(1, sizeof *s);
     pthread_t thread;
@@ -104,7 +105,7 @@ peali_cu_strm fake_find(peali_cu_strm handle)
     struct CUctx_st *context = fake_current();
     if (!handle) {
         if (context && !context->legacy)
-            context->legacy = make(context, false);
+            context->legacy = fake_make(context, false);
         return context ? context->legacy : NULL;
     }
     peali_cu_strm s = streams;
@@ -137,7 +138,7 @@ static bool entangled(const peali_cu_strm s, bool invalidating)
     return any;
 }
 
-static void come_after(fake_op *o, peali_cu_strm stream, uint64_t n)
+void fake_come_after(fake_op *o, peali_cu_strm stream, uint64_t n)
 {
     if (stream->done >= n)
         return;
@@ -146,31 +147,20 @@ static void come_after(fake_op *o, peali_cu_strm stream, uint64_t n)
     o->after[o->nafter++] = (fake_moment){stream, n};
 }
 
-static void give(peali_cu_strm s, const fake_op *from)
+void fake_give(peali_cu_strm s, const fake_op *from)
 {
     fake_op *o = malloc(sizeof *o);
     *o = *from;
     o->next = NULL;
     for (peali_cu_strm t = streams; t && legacy(s); t = t->next)
         if (t->context == s->context && t->blocking)
-            come_after(o, t, t->given);
+            fake_come_after(o, t, t->given);
     if (s->blocking && s->context->legacy)
-        come_after(o, s->context->legacy, s->context->legacy->given);
+        fake_come_after(o, s->context->legacy, s->context->legacy->given);
     *s->last = o;
     s->last = &o->next;
     s->given++;
     pthread_cond_broadcast(&changed);
-}
-
-void fake_add_node(fake_graph graph, const fake_op *o)
-{
-    fake_node node = calloc(1, sizeof *node);
-    node->op = *o;
-    if (graph->last)
-        graph->last->next = node;
-    else
-        graph->first = node;
-    graph->last = node;
 }
 
 peali_cu_result fake_put(peali_cu_strm s, const fake_op *o)
@@ -180,12 +170,12 @@ peali_cu_result fake_put(peali_cu_strm s, const fake_op *o)
     if (entangled(s, true))
         return CAPTURE_IMPLICIT;
     if (!s->capture) {
-        give(s, o);
+        fake_give(s, o);
         return 0;
     }
     if (s->capture->invalid)
         return CAPTURE_INVALIDATED;
-    fake_add_node(s->capture->graph, o);
+    fake_capture_node(s, o);
     s->captured++;
     return 0;
 }
@@ -199,7 +189,7 @@ peali_cu_result cuStreamCreate(peali_cu_strm *stream, unsigned flags)
     if (!context)
         return INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
-    *stream = make(context, !(flags & PEALI_CU_STREAM_NON_BLOCKING));
+    *stream = fake_make(context, !(flags & PEALI_CU_STREAM_NON_BLOCKING));
     pthread_mutex_unlock(&fake_lock);
     return 0;
 }
@@ -211,7 +201,7 @@ peali_cu_result cuStreamDestroy_v2(peali_cu_strm handle)
     pthread_mutex_lock(&fake_lock);
     peali_cu_strm s = handle ? fake_find(handle) : NULL;
     if (s) {
-        give(s, &(fake_op){.kind = END});
+        fake_give(s, &(fake_op){.kind = END});
         s->destroyed = true;
     }
     pthread_mutex_unlock(&fake_lock);
@@ -393,11 +383,13 @@ static peali_cu_result begin(peali_cu_strm s, peali_cu_enum as)
         return CAPTURE_UNSUPPORTED;
     if (s->capture)
         return INVALID_VALUE;
+    static unsigned long long ids;
     fake_capture *c = calloc(1, sizeof *c);
-    *c = (fake_capture){.mode = as, .thread = pthread_self(), .origin = s, .graph = calloc(1, sizeof *c->graph), .next = captures};
+    *c = (fake_capture){.id = ++ids, .mode = as, .thread = pthread_self(), .origin = s, .graph = calloc(1, sizeof *c->graph), .next = captures};
     captures = c;
+    c->graph->origin = s;
     s->capture = c;
-    s->captured = s->joined = 0;
+    s->captured = s->joined = s->tail.n = 0;
     return 0;
 }
 
@@ -425,15 +417,6 @@ static peali_cu_result finish(fake_capture *c)
         at = &(*at)->next;
     *at = c->next;
     return result;
-}
-
-void fake_free_nodes(fake_graph graph)
-{
-    while (graph->first) {
-        fake_node node = graph->first;
-        graph->first = node->next;
-        free(node);
-    }
 }
 
 static peali_cu_result end(peali_cu_strm s, fake_graph *graph)
@@ -490,6 +473,7 @@ peali_cu_result cuEventRecord(fake_event event, peali_cu_strm handle)
         result = fake_put(s, &(fake_op){.kind = NOTHING, .stamp_ns = &event->stamp_ns});
     if (result == 0) {
         event->capture = s->capture;
+        event->tail = s->tail;
         event->at = (fake_moment){s, s->capture ? s->captured : s->given};
     }
     pthread_mutex_unlock(&fake_lock);
@@ -520,8 +504,9 @@ static peali_cu_result wait_captured(peali_cu_strm s, const struct CUevent_st *e
         return CAPTURE_MERGE;
     }
     if (!s->capture)
-        s->captured = s->joined = 0;
+        s->captured = s->joined = s->tail.n = 0;
     s->capture = event->capture;
+    fake_join_tail(&s->tail, &event->tail);
     s->captured++; /* has something to be joined for */
     if (event->at.n > event->at.stream->joined)
         event->at.stream->joined = event->at.n;
@@ -540,7 +525,7 @@ static peali_cu_result wait_event(peali_cu_strm s, const struct CUevent_st *even
         return CAPTURE_ISOLATION;
     }
     if (event->at.stream)
-        come_after(&o, event->at.stream, event->at.n);
+        fake_come_after(&o, event->at.stream, event->at.n);
     return fake_put(s, &o);
 }
 
