@@ -245,7 +245,7 @@ static void prepare_graph(peali_gpu_race *g, int which)
     const peali_runner *runner = &g->race->runners[which];
     int calls = runner->graph ? calls_of(g, runner) : 1;
     peali_cu_graph graph = capture(g, runner, calls);
-    g->ctas[which] = (int)(peali_bench_gpu_ctas(&g->gpu, graph) / calls);
+    g->ctas[which] = (int)peali_bench_gpu_ctas(&g->gpu, graph);
     if (runner->graph)
         peali_bench_must(&g->gpu, g->gpu.cu->GraphInstantiateWithFlags(&g->graphs[which], graph, 0), "cuGraphInstantiate");
     peali_bench_must(&g->gpu, g->gpu.cu->GraphDestroy(graph), "cuGraphDestroy");

@@ -113,7 +113,8 @@ long peali_bench_gpu_ctas(const peali_bench_gpu *gpu, peali_cu_graph graph)
         peali_race_fail(gpu->team, "nodes of a graph", "no memory");
     peali_bench_must(gpu, gpu->cu->GraphGetNodes(graph, nodes, &n), "cuGraphGetNodes");
     for (size_t i = 0; i < n; i++)
-        ctas += ctas_of(gpu, nodes[i]);
+        if (ctas_of(gpu, nodes[i]) > ctas)
+            ctas = ctas_of(gpu, nodes[i]);
     free(nodes);
     return ctas;
 }

@@ -47,7 +47,7 @@ typedef struct peali_bench_places {
 } peali_bench_places;
 void peali_bench_gpu_differ(const peali_bench_gpu *gpu, const peali_bench_places *places, peali_cu_ptr count);
 
-/* CTAs of all kernels in GRAPH. */
+/* CTAs of the largest kernel in GRAPH: a call may be several, one after the other. */
 long peali_bench_gpu_ctas(const peali_bench_gpu *gpu, peali_cu_graph graph);
 
 /*

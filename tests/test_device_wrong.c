@@ -30,6 +30,13 @@ static void nap_ms(long ms)
     nanosleep(&t, NULL);
 }
 
+/* Then a call is several kernels and copies. */
+static bool by_engines(void)
+{
+    const char *proto = getenv("PEAL_PROTO");
+    return proto && strcmp(proto, "engines") == 0;
+}
+
 /* In how many lines of the log TEXT is. */
 static int times_logged(const char *text)
 {
@@ -120,7 +127,7 @@ static void in_a_graph(seat *s)
 {
     void *at = seat_alloc(s, 4 * 500000);
     SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
-    fake_exec exec = seat_capture(s, PEALI_CU_CAPTURE_GLOBAL, capture, at, 1);
+    fake_exec exec = seat_capture(s, PEALI_CU_CAPTURE_GLOBAL, capture, at, by_engines() ? SEAT_MANY : 1);
     SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
     seat_must(cuGraphLaunch(exec, s->stream), "cuGraphLaunch");
     must_become(s, PEAL_ERR_MISMATCH);
@@ -240,6 +247,51 @@ static void sums(seat *s)
     seat_free(s, at);
 }
 
+/* A call of another kind, and then one rank has no memory for what copy engines take. */
+static void lose_memory(seat *s, float *at)
+{
+    SEAT_CHECK(s, peal_broadcast(at, 1000, PEAL_FLOAT, 0, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    if (s->rank == 0)
+        fake_cuda_fail("cuMemAlloc_v2", 1, PEALI_CU_OUT_OF_MEMORY);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+}
+
+/* No rank calls by them, and all go on. */
+static void no_area(seat *s)
+{
+    float *at = seat_alloc(s, 4000);
+    lose_memory(s, at);
+    for (int k = 0; k < 2; k++)
+        SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
+    SEAT_CHECK(s, peal_broadcast(at, 1000, PEAL_FLOAT, 0, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
+}
+
+/* Captured, so that nothing is moved: by copy engines it is several nodes; where a rank has no memory for them, one kernel. */
+static void large(seat *s)
+{
+    enum { LARGE = 256 << 20 };
+    const bool lost = s->ctx;
+    peali_cu_ptr at;
+    fake_graph graph;
+    size_t nodes = 0;
+    seat_must(s->cu->MemAlloc(&at, LARGE), "cuMemAlloc");
+    if (lost)
+        lose_memory(s, (float *)(uintptr_t)at);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    seat_must(cuStreamBeginCapture_v2(s->stream, PEALI_CU_CAPTURE_GLOBAL), "cuStreamBeginCapture");
+    SEAT_CHECK(s, peal_allreduce((void *)at, (void *)at, LARGE / 4, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    seat_must(cuStreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
+    seat_must(cuGraphGetNodes(graph, NULL, &nodes), "cuGraphGetNodes");
+    SEAT_CHECK(s, lost ? nodes == 1 : nodes > 1);
+    seat_must(cuGraphDestroy(graph), "cuGraphDestroy");
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    seat_must(s->cu->MemFree(at), "cuMemFree");
+}
+
 static void does_not_begin(seat *s)
 {
     void *at = seat_alloc(s, 4000);
@@ -350,12 +402,39 @@ static void test_lost(void **state)
 {
     const char *const texts[] = {"device 0 (0000:0a:00.0) and that of rank 1 (0000:1a:00.0) do not reach each other: a store",
                                  "calls go through host memory, which is slow", NULL};
-    if (!fake())
+    if (!fake() || by_engines()) /* which have no other way */
         skip();
     setenv("FAKE_CUDA_P2P", "lost", 1);
     play(3, sums, NULL, texts);
     assert_int_equal(times_logged("do not reach each other"), 1);
     unsetenv("FAKE_CUDA_P2P");
+}
+
+static void test_no_area(void **state)
+{
+    const char *const texts[] = {"no calls by copy engines: some rank has no area of 65536 bytes", "PEAL_PROTO=engines needs",
+                                 NULL};
+    if (!fake() || !by_engines())
+        skip();
+    for (int n = 2; n <= MOST; n++) {
+        play(n, no_area, NULL, texts);
+        assert_int_equal(times_logged("no calls by copy engines"), 1);
+        assert_int_equal(times_logged("cuMemAlloc"), 0);
+    }
+}
+
+static void test_large(void **state)
+{
+    const char *const none[] = {NULL};
+    const char *const lost[] = {"no calls by copy engines: some rank has no area of 67108864 bytes", NULL};
+    if (!fake() || by_engines())
+        skip();
+    for (int n = 2; n <= MOST; n++) {
+        play(n, large, NULL, none);
+        assert_int_equal(times_logged("no calls by copy engines"), 0);
+        play(n, large, &right, lost);
+        assert_int_equal(times_logged("no calls by copy engines"), 1);
+    }
 }
 
 /* It never ends. The last test: the fake device goes on with it. */
@@ -373,7 +452,8 @@ static int run(const char *name, bool timeouts)
     const struct CMUnitTest all[] = {
         cmocka_unit_test(test_eager), cmocka_unit_test(test_in_a_graph), cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_on_host), cmocka_unit_test(test_late), cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_wrong_buffers), cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_wrong_buffers), cmocka_unit_test(test_lost), cmocka_unit_test(test_no_area),
+        cmocka_unit_test(test_large),
     };
     const struct CMUnitTest short_of_time[] = {cmocka_unit_test(test_never), cmocka_unit_test(test_hangs)};
     if (timeouts)
@@ -387,6 +467,7 @@ int main(int argc, char **argv)
     bool timeouts = argc > 1 && strcmp(argv[1], "timeout") == 0;
     snprintf(log_path, sizeof log_path, "device_wrong.%d.log", (int)getpid());
     setenv("FAKE_CUDA_DEVICES", "4", 0);
+    setenv("PEAL_ENGINES", "64m", 0);
     if (timeouts)
         setenv("PEAL_TIMEOUT", "1.5", 1);
 #ifdef TEST_MPI

@@ -18,9 +18,10 @@
  * the buffers are device memory, and nothing where they are not: then the call is done on return, as ever. All buffers of all
  * ranks are of one kind. A request of such a call says that it was enqueued, and no more.
  *
- * A stream may be captured into a graph: each call becomes one kernel node, which is replayed without any call of Peal. Whether
- * a call is captured is equal on all ranks. The first call on a communicator may be a captured one. What goes wrong on a device
- * after a call has returned is logged, and returned by peal_comm_error and by later calls.
+ * A stream may be captured into a graph: each call becomes one kernel node, or several and copies where copy engines move it,
+ * which are replayed without any call of Peal. Whether a call is captured is equal on all ranks. The first call on a communicator
+ * may be a captured one. What goes wrong on a device after a call has returned is logged, and returned by peal_comm_error and by
+ * later calls.
  */
 #ifndef PEAL_PEAL_H
 #define PEAL_PEAL_H

@@ -189,7 +189,7 @@ static bool read_shm(const char *text, peali_config *c)
 
 static bool read_proto(const char *text, peali_config *c)
 {
-    static const char *const names[] = {"ll", "ll128", "bulk", "direct", "auto", NULL};
+    static const char *const names[] = {"ll", "ll128", "bulk", "direct", "engines", "auto", NULL};
     int i = find(text, strlen(text), names);
     if (i >= 0)
         c->proto = names[i + 1] ? i : -1; /* the last one is auto */
@@ -205,6 +205,13 @@ static bool read_max_ctas(const char *text, peali_config *c)
         return false;
     c->max_ctas = (int)n;
     return true;
+}
+
+static bool read_engines(const char *text, peali_config *c)
+{
+    bool off = strcmp(text, "off") == 0;
+    c->engines_bytes = off ? 0 : bytes_of(text);
+    return off || c->engines_bytes > 0;
 }
 
 /* 0 or 1. */
@@ -263,12 +270,16 @@ static const struct variable {
     {"PEAL_TIMEOUT", "auto", "auto, or seconds, decimals allowed, to 1000000000; 0 for none",
      "How long a call waits before it fails; auto is 1800, and none for calls taken from an MPI program.", read_timeout},
     {"PEAL_SHM", "on", "on or off", "off: ranks of one host exchange messages, as those of different hosts do.", read_shm},
-    {"PEAL_PROTO", "auto", "auto, ll, ll128, bulk or direct",
+    {"PEAL_PROTO", "auto", "auto, ll, ll128, bulk, direct or engines",
      "How data crosses between GPUs: lines of 16 or of 128 bytes with flags in them, data and then a flag; or, direct, buffers of "
-     "peers are read and stored to in place where all ranks have mapped them, and else as by bulk.", read_proto},
+     "peers are read and stored to in place where all ranks have mapped them, and else as by bulk; or, engines, an allreduce by "
+     "copy engines.", read_proto},
     {"PEAL_MAX_CTAS", "auto", "auto, or 1 to 64", "How many CTAs a call on device memory takes at most.", read_max_ctas},
     {"PEAL_SCRATCH", "16m", "bytes from 1 to 1024g, with k, m or g",
      "GPU memory of all communicators of a process on one GPU; each takes half of what is left.", read_scratch},
+    {"PEAL_ENGINES", "1g", "off, or bytes from 1 to 1024g, with k, m or g",
+     "GPU memory that a communicator takes, beside PEAL_SCRATCH, when a call first goes by copy engines; off: none does.",
+     read_engines},
     {"PEAL_P2P", "1", "0 or 1", "0: GPUs do not access each other's memory; calls go through memory of the host.", read_p2p},
     {"PEAL_GDR", "auto", "off, auto or on",
      "Whether messages of GPUs leave from GPU memory; auto: where the network reads it by itself, is near, and a test message "

@@ -28,8 +28,9 @@ typedef struct peali_config {
     int64_t timeout_ns;     /* PEAL_TIMEOUT, 0: none, -1: as the caller is used to */
     int64_t scratch_bytes;  /* PEAL_SCRATCH */
     bool shm;               /* PEAL_SHM */
-    int proto;              /* PEAL_PROTO: a peali_cuda_proto, or their number: direct; -1: Peal chooses */
+    int proto;              /* PEAL_PROTO: a peali_cuda_proto, or their number: direct, or one more: engines; -1: Peal chooses */
     int max_ctas;           /* PEAL_MAX_CTAS, 0: Peal chooses */
+    int64_t engines_bytes;  /* PEAL_ENGINES, 0: off */
     bool p2p;               /* PEAL_P2P */
     int gdr;                /* PEAL_GDR */
     bool interpose;         /* PEAL_INTERPOSE */

@@ -44,7 +44,7 @@ static uint64_t config_hash(const char *transport)
     const peali_tuning *tuning = peali_tuning_get();
     uint64_t h = text_hash(c->level, text_hash(c->nodes, text_hash(transport, text_hash(c->algo, 0))));
     h = XXH3_64bits_withSeed(&c->slice_bytes, sizeof c->slice_bytes, h) ^ c->shm;
-    const int device[] = {c->proto, c->max_ctas};
+    const int64_t device[] = {c->proto, c->max_ctas, c->engines_bytes};
     h = XXH3_64bits_withSeed(device, sizeof device, h);
     return tuning ? h ^ peali_tuning_hash(tuning) : h;
 }
@@ -62,7 +62,7 @@ static peal_status agree(const hello *all, int n, int rank)
         if (all[r].config != all[rank].config) {
             peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
                       "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES, PEAL_LEVEL, PEAL_SHM, PEAL_PROTO, "
-                      "PEAL_MAX_CTAS or the table of PEAL_TUNING differs on rank %d; set them alike", r);
+                      "PEAL_ENGINES, PEAL_MAX_CTAS or the table of PEAL_TUNING differs on rank %d; set them alike", r);
             return PEAL_ERR_CONFIG;
         }
     return PEAL_OK;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "cuda/engines.h"
 #include "exec/pool.h"
 
 static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
@@ -330,7 +331,7 @@ static peal_status launch(peali_device *d, const peali_call *c, bool captured, c
 {
     bool barrier = c->kind == PEAL_BARRIER;
     void *token = barrier ? peali_team_token(d->team) : NULL;
-    const bool scaled = plan->call.scaled, direct = !barrier && plan->call.direct.slices > 0;
+    const bool scaled = plan->call.scaled, direct = plan->choice.direct && plan->call.direct.slices > 0;
     peali_cuda_call mine;
     if (scaled || direct)
         mine = plan->call;
@@ -339,6 +340,8 @@ static peal_status launch(peali_device *d, const peali_call *c, bool captured, c
     if (direct)
         look_around(d, c, captured, &mine);
     const peali_cuda_call *call = scaled || direct ? &mine : &plan->call;
+    if (plan->choice.engines)
+        return peali_engines_launch(d->team, call, c->in, c->out, c->stream);
     return peali_team_launch(d->team, call, plan->ctas, barrier ? token : c->in, barrier ? token : c->out, c->stream);
 }
 

@@ -44,6 +44,7 @@ typedef struct peali_device {
     peali_device_shown *shown; /* this rank's: the ledger is in it */
     peali_regions_desk regions;
     struct peali_proxy_device gpu; /* to the proxy */
+    enum { PEALI_ENGINES_UNTRIED, PEALI_ENGINES_THERE, PEALI_ENGINES_MISSING } engines; /* alike on all ranks */
     bool mapped;          /* the net has messages in GPU memory */
     peali_device_plans plans;
     peali_signature_shown past[PEALI_DEVICE_PAST]; /* what was enqueued, by its number, for its watch */
@@ -97,6 +98,12 @@ PEAL_MUST_CHECK peal_status peali_device_exchange(peal_comm *comm, const peali_c
  */
 PEAL_MUST_CHECK peal_status peali_device_open_post(peali_device *d, const peali_call *c);
 void peali_device_close_post(peali_device *d, int64_t patience_ns);
+
+/*
+ * Where it was not tried yet: has all ranks make the areas of COMM for copy engines, in a call C that takes them. PEAL_OK, and
+ * engines of its device say whether they are there; or what the ranks cannot meet for. device_engines.c.
+ */
+PEAL_MUST_CHECK peal_status peali_device_open_engines(peal_comm *comm, const peali_call *c);
 
 /* The next call of COMM, C, as other ranks compare it. */
 peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c);

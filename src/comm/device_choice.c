@@ -1,8 +1,11 @@
 /* A table of sizes, to be measured; what the user forces holds, or the call is refused. */
 #include "comm/device_plans.h"
 
+#include <string.h>
+
 #include "base/config.h"
 #include "comm/device.h"
+#include "cuda/engines.h"
 
 static const struct row {
     peal_kind kind;
@@ -48,9 +51,16 @@ static const size_t direct_above[] = {
     [PEAL_REDUCE] = SIZE_MAX, [PEAL_BARRIER] = SIZE_MAX,
 };
 
+/* From so many bytes on, copy engines move an allreduce of up to so many ranks: measured on 2 and 4 H200. */
+static const struct engines_row {
+    int nranks;
+    size_t bytes;
+} engines_rows[] = {{4, 256 << 20}, {PEALI_CUDA_RANKS, SIZE_MAX}};
+enum { ENGINES = PEALI_CUDA_PROTOS + 1 }; /* as PEAL_PROTO has it */
+
 const char *peali_proto_name(peali_cuda_proto proto)
 {
-    static const char *const names[PEALI_CUDA_PROTOS + 1] = {"ll", "ll128", "bulk", "direct"};
+    static const char *const names[PEALI_CUDA_PROTOS + 2] = {"ll", "ll128", "bulk", "direct", "engines"};
     return names[proto];
 }
 
@@ -95,6 +105,27 @@ static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *trai
     return most > 0 ? most : 1;
 }
 
+static size_t engines_bytes(int nranks)
+{
+    const struct engines_row *row = engines_rows;
+    while (row->nranks < nranks)
+        row++;
+    return row->bytes;
+}
+
+/* One CTA aligns while others reduce. */
+bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
+{
+    const int proto = peali_config_get()->proto;
+    const peal_algo *forced = comm->forced[c->kind];
+    const size_t area = (size_t)peali_config_get()->engines_bytes;
+    const bool can = comm->nranks <= PEALI_CUDA_RANKS && !apart(comm) && traits->sharing == 1 && !comm->device->far &&
+                       area >= peali_engines_least(comm->nranks);
+    return c->kind == PEAL_ALLREDUCE && comm->nranks > 1 && can && most_ctas(comm, traits) > 1 &&
+           (!forced || strcmp(forced->name, "two_shot") == 0) &&
+           (proto == ENGINES || (proto < 0 && vector_bytes(comm, c) >= engines_bytes(comm->nranks)));
+}
+
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
                          peali_device_choice *choice)
 {
@@ -102,7 +133,8 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     size_t bytes = vector_bytes(comm, c);
     const peal_algo *forced = comm->forced[c->kind];
     int proto = peali_config_get()->proto;
-    choice->direct = !apart(comm) &&
+    choice->engines = peali_device_wants_engines(comm, c, traits) && comm->device->engines == PEALI_ENGINES_THERE;
+    choice->direct = !choice->engines && !apart(comm) &&
                      (proto == PEALI_CUDA_PROTOS || (proto < 0 && bytes > direct_above[c->kind]));
     const struct row *row = find(comm, &problem, choice->direct ? SIZE_MAX : bytes);
     if (forced && !peali_algo_fits(forced, &problem)) {
@@ -114,6 +146,11 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         peali_coll_refuse(comm, c, "PEAL_PROTO=ll128 needs NVLink between all GPUs; unset it, or set ll or bulk");
         return false;
     }
+    if (proto == ENGINES && c->kind == PEAL_ALLREDUCE && !choice->engines && comm->nranks > 1) {
+        peali_coll_refuse(comm, c, "PEAL_PROTO=engines needs GPUs that reach each other, one for each rank, PEAL_ENGINES of memory "
+                          "on each, two CTAs, and no other algorithm than two_shot; unset it, or set bulk");
+        return false;
+    }
     if (proto >= 0 && proto != PEALI_CUDA_BULK && apart(comm)) {
         peali_coll_refuse(comm, c, "PEAL_PROTO=%s takes no messages to other nodes; unset it, or set bulk",
                           peali_proto_name((peali_cuda_proto)proto));
@@ -122,11 +159,17 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     choice->algo = forced ? forced : peali_algo_find(problem.kind, row->algo);
     if (!peali_algo_fits(choice->algo, &problem)) /* the others want nodes of one size, or a power of two of them */
         choice->algo = peali_algo_find(problem.kind, "hierarchical");
-    choice->proto = choice->direct || proto == PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK :
+    choice->proto = choice->direct || proto >= PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK :
                     proto >= 0 ? (peali_cuda_proto)proto : row->proto;
     if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
         choice->proto = PEALI_CUDA_BULK;
     choice->most_ctas = most_ctas(comm, traits);
+    if (choice->engines) {
+        choice->algo = peali_algo_find(PEAL_ALLREDUCE, "two_shot");
+        choice->proto = PEALI_CUDA_BULK;
+        choice->ctas = choice->most_ctas - 1;
+        return true;
+    }
     size_t busy = bytes / (apart(comm) ? far_cta_bytes : cta_bytes[choice->proto]) + 1;
     choice->ctas = busy < choice->most_ctas ? (uint32_t)busy : choice->most_ctas;
     return true;

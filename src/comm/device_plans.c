@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "comm/device.h"
+#include "cuda/engines.h"
 
 static const uint64_t NOTICE_NS = 1000000000; /* as host calls ask after so long */
 
@@ -117,7 +118,7 @@ static void sign(peal_comm *comm, const peali_call *c, peali_device_plan *plan)
     peali_ledger_call entry = {.call = peali_device_signature(comm, c)};
     entry.call.sequence = PEALI_SIGNATURE_ANY;
     snprintf(entry.how, sizeof entry.how, "%s, %s%s, at most %u CTAs", how->algo->name, peali_proto_name(how->proto),
-             how->direct ? " or direct" : "", how->most_ctas);
+             how->direct ? " or direct" : how->engines ? " by copy engines" : "", how->most_ctas);
     uint32_t key = (uint32_t)XXH3_64bits(&entry, sizeof entry);
     plan->call.signature = key ? key : 1;
     plan->call.notice_ns = NOTICE_NS;
@@ -166,9 +167,12 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
         peali_coll_refuse(comm, c, "GPUs do no %s of %s; take host memory", peal_op_name(c->op), peal_type_name(c->type));
         return PEAL_ERR_UNSUPPORTED;
     }
+    peal_status status = peali_device_wants_engines(comm, c, traits) ? peali_device_open_engines(comm, c) : PEAL_OK;
+    if (status != PEAL_OK)
+        return status;
     if (!peali_device_choose(comm, c, traits, &plan->choice))
         return PEAL_ERR_UNSUPPORTED;
-    peal_status status = program_of(comm, c, plan->choice.algo, &e);
+    status = program_of(comm, c, plan->choice.algo, &e);
     if (status == PEAL_OK && plan->choice.direct)
         status = lower_pull(comm, c, e);
     if (status != PEAL_OK)
@@ -176,6 +180,8 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
     status = load(comm, e, c, traits->layout, plan);
     if (status == PEAL_OK && plan->choice.direct && e->pull)
         peali_cuda_load_direct(e->pull, plan->ctas, &plan->call);
+    if (status == PEAL_OK && plan->choice.engines)
+        peali_engines_load(&plan->call, plan->choice.ctas);
     if (status == PEAL_OK)
         sign(comm, c, plan);
     if (status == PEAL_ERR_UNSUPPORTED)

@@ -14,6 +14,7 @@ typedef struct peali_device_choice {
     peali_cuda_proto proto;
     uint32_t ctas, most_ctas;
     bool direct; /* in place of peers, where all have mapped each other's buffers */
+    bool engines;
 } peali_device_choice;
 
 /* What one launch takes, but for the buffers. */
@@ -53,6 +54,9 @@ void peali_device_plans_free(const peal_comm *comm, peali_device_plans *plans);
 /* How a call takes it. False where nothing fits, which is logged. device_choice.c. */
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
                          peali_device_choice *choice);
+
+/* Would C go by copy engines, where all ranks have areas for them? Alike on all ranks. device_choice.c. */
+bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits);
 
 /* "ll", "ll128", "bulk", and "direct" of PEALI_CUDA_PROTOS. */
 const char *peali_proto_name(peali_cuda_proto proto);

@@ -116,6 +116,26 @@ typedef struct peali_cuda_view {
     uint64_t in, out;
 } peali_cuda_view;
 
+/*
+ * Calls by copy engines (cuda/engines.cuh) are several launches, each of which does one step, with copies between them. Each rank
+ * has an area that peers reach as they reach scratch: this head, then [chunk mod 2][rank] pieces of room_bytes: those that the
+ * others copied here, and in place of this rank's own what it has reduced.
+ */
+enum { PEALI_CUDA_NO_STEP, PEALI_CUDA_MEET, PEALI_CUDA_ALIGN, PEALI_CUDA_REDUCE };
+typedef struct peali_cuda_head {
+    uint32_t aligned[PEALI_CUDA_RANKS]; /* how often a rank has aligned */
+    uint32_t alignments;                /* this rank's own */
+    uint64_t scalars[PEALI_CUDA_RANKS];
+} peali_cuda_head;
+enum { PEALI_CUDA_HEAD = 4096 };
+
+typedef struct peali_cuda_engines {
+    uint64_t areas[PEALI_CUDA_RANKS]; /* of each rank, as this device sees it */
+    uint64_t room_bytes;
+    uint64_t at;    /* REDUCE: bytes from the start of the vector to this rank's piece */
+    uint32_t chunk; /* REDUCE: it */
+} peali_cuda_engines;
+
 /* Of the scratch of every rank of a communicator, alike on all: bytes from its start, and of one area. */
 typedef struct peali_cuda_layout {
     uint32_t lanes;
@@ -148,7 +168,10 @@ typedef struct peali_cuda_report {
     uint32_t kind;
     uint32_t rank;      /* index within reach: who did not come, or called otherwise; PEALI_CUDA_RANKS: all came and call alike */
     uint32_t mine, its; /* signatures; its is 0 where it has not called */
-    /* Where it waits; op PEALI_CUDA_OPS: for credit, + 1: for calls, + 2: for messages, + 3: for votes, + 4: for peers to end. */
+    /*
+     * Where it waits; op PEALI_CUDA_OPS: for credit, + 1: for calls, + 2: for messages, + 3: for votes, + 4: for peers to end,
+     * + 5: between copies.
+     */
     uint32_t epoch, lane, op, slot;
 } peali_cuda_report;
 
@@ -173,13 +196,17 @@ typedef struct peali_cuda_call {
     uint8_t scaled;     /* premultiplied sum: this rank's elements count SCALAR times */
     uint8_t messages;   /* of a slice */
     uint8_t rare;       /* it needs a kernel that has everything (cuda/protocol.cuh) */
+    uint8_t step;       /* by copy engines */
     uint16_t stores_to; /* bit per rank: it has slots that this one fills */
     uint16_t hears;     /* bit per rank: this one's end waits for its begin */
     uint64_t scalar;    /* over and over in 8 bytes */
     uint32_t ranks;     /* average: when all is done, the blocks [wanted[0], wanted[1]) of OUT are divided by this; else 0 */
     uint32_t wanted[2];
     peali_cuda_direct direct;
-    peali_cuda_view views[PEALI_CUDA_RANKS]; /* direct: of this rank's vectors, by each rank's device */
+    union {
+        peali_cuda_view views[PEALI_CUDA_RANKS]; /* direct: of this rank's vectors, by each rank's device */
+        peali_cuda_engines engines;
+    };
     /* the communicator */
     /* Of each rank, as this device sees it; and those that make areas of slots out of those of messages. */
     unsigned char *scratch[PEALI_CUDA_WHERES - PEALI_CUDA_SLOT];
@@ -195,9 +222,9 @@ typedef struct peali_cuda_call {
 } peali_cuda_call;
 
 #ifdef __cplusplus
-static_assert(sizeof(peali_cuda_call) <= 4096, "kernel parameters");
+static_assert(sizeof(peali_cuda_call) <= 4096 && sizeof(peali_cuda_head) <= PEALI_CUDA_HEAD, "kernel parameters, and room");
 #else
-_Static_assert(sizeof(peali_cuda_call) <= 4096, "kernel parameters");
+_Static_assert(sizeof(peali_cuda_call) <= 4096 && sizeof(peali_cuda_head) <= PEALI_CUDA_HEAD, "kernel parameters, and room");
 #endif
 
 #endif

@@ -9,16 +9,19 @@
 #ifndef PEALI_CUDA_DIRECT_CUH
 #define PEALI_CUDA_DIRECT_CUH
 
-#include "cuda/slice.cuh"
+#include "cuda/engines.cuh"
 
-/* Slice NUMBER of the call as it is done direct. */
+/* Slice NUMBER of the call as it is done direct; by copy engines, of what this rank reduces of a chunk. */
 DEVICE slice direct_slice(const peali_cuda_call &c, uint32_t number, uint32_t epoch)
 {
     const peali_cuda_direct &d = c.direct;
-    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0, true};
+    slice s = {c, thread_here(), threads_here() - PEALI_CUDA_BOARD, cta_here(), epoch, flag_of(epoch), 0, 0, 0, 0, 0,
+               c.step == PEALI_CUDA_NO_STEP || c.aligned};
     cut_out(s, number, d.slice_packs, d.long_slices, d.block_packs, d.long_blocks);
     if (number >= d.slices)
         s.packs = 0;
+    if (c.step)
+        s.at += c.engines.at;
     return s;
 }
 
@@ -79,7 +82,13 @@ DEVICE bool agree(const slice &s, bool ok, bool *agreed)
 /* The vector that LOC names, as this device sees it. */
 DEVICE unsigned char *vector_at(const slice &s, const peali_cuda_loc &loc)
 {
-    return (unsigned char *)vote_of(s, loc.where - PEALI_CUDA_SLOT, loc.slot);
+    return s.c.step ? engines_vector(s.c, loc) : (unsigned char *)vote_of(s, loc.where - PEALI_CUDA_SLOT, loc.slot);
+}
+
+/* By which RANK multiplies. */
+DEVICE uint64_t scalar_of(const slice &s, uint32_t rank)
+{
+    return s.c.step ? engines_scalar(s.c, rank) : vote_of(s, rank, VOTE_SCALAR);
 }
 
 /* The range of an operation, and the vectors of the first K of its sources, and of its destinations. */
@@ -112,7 +121,7 @@ template <class A> DEVICE void reduce_slow(const slice &s, const peali_cuda_op &
             load_memory<2>(s, r, vector_at(s, locs[k]), u, v);
             for (int i = 0; i < 2; i++) {
                 if (s.c.scaled)
-                    v[i] = scale_any(s.c.type, v[i], vote_of(s, locs[k].where - PEALI_CUDA_SLOT, VOTE_SCALAR));
+                    v[i] = scale_any(s.c.type, v[i], scalar_of(s, locs[k].where - PEALI_CUDA_SLOT));
                 if (k == 0)
                     x[i] = arithmetic.first(v[i]);
                 else
@@ -208,7 +217,7 @@ DEVICE bool await_all(const slice &s)
  * Destinations come in the order in which the algorithm sends: from rank r to r + 1 first, so that at any moment each is stored to
  * by one. No operation touches what another one of this rank stores (cuda/direct.c), so they need not wait for each other.
  */
-template <class A> DEVICE bool do_direct(const slice &s)
+template <class A> DEVICE void do_direct(const slice &s)
 {
     for (uint32_t i = s.c.direct.first; i < s.c.direct.end; i++) {
         const peali_cuda_op &op = s.c.ops[i];
@@ -222,7 +231,6 @@ template <class A> DEVICE bool do_direct(const slice &s)
             done = reduce_fast<A, 8, 1>(s, op);
         reduce_slow<A>(s, op, range_of(s, op.first, op.end), done);
     }
-    return await_all(s);
 }
 
 #endif

@@ -323,6 +323,8 @@ DEVICE bool average(const slice &s, bool ok)
         load_memory<1>(s, r, out_of(c), u, &word);
         word = divide_any(c.type, word, c.ranks);
         store_memory<1>(s, r, out_of(c), u, &word);
+        if (c.step)
+            store_memory<1>(s, r, engines_piece(c, c.me), u, &word);
     }
     return true;
 }
@@ -441,8 +443,10 @@ template <class P, class A> DEVICE bool run_slice(slice &s, const record &r, boo
 template <class A> DEVICE bool run_direct(const slice &s, const record &r, bool *agreed)
 {
     bool ok = agree(s, get_credit(s, r.heard, !warp_any(r.dead)), agreed);
-    if (ok && *agreed)
-        ok = do_direct<A>(s);
+    if (ok && *agreed) {
+        do_direct<A>(s);
+        ok = await_all(s);
+    }
     if (ok && *agreed && s.c.ranks)
         ok = average(s, ok);
     return leave(s, *agreed, ok);
@@ -471,6 +475,20 @@ DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank, uint32_t call
             report(c, PEALI_CUDA_DIFFERS, call, PEALI_CUDA_OPS + 1, mine);
         go_on = age < 0 && (c.hears >> rank & 1) && w.on();
     }
+}
+
+/* One step of a call by copy engines. */
+template <class A> DEVICE void run_step(const peali_cuda_call &c, bool ok)
+{
+    const slice s = direct_slice(c, cta_here(), 0);
+    if (c.step != PEALI_CUDA_REDUCE) {
+        align(s, ok);
+        return;
+    }
+    if (ok)
+        do_direct<A>(s);
+    if (c.ranks)
+        (void)average(s, ok);
 }
 
 /*
@@ -508,8 +526,12 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
     peali_cuda_lane *lane = &c.lane[cta_here()];
     const quad first = load_line((const unsigned char *)lane + got(asked)); /* epoch, heard, calls, dead */
     if (thread >= threads) {
-        if (cta_here() == 0)
+        if (cta_here() == 0 && c.step <= PEALI_CUDA_MEET)
             compare_calls(c, thread - threads, first.z + 1, first.w);
+        return;
+    }
+    if (P::DIRECT && c.step) {
+        run_step<A>(c, !warp_any(first.w));
         return;
     }
     const uint32_t touched = P::AHEAD ? touch_first(c, thread) : 0;

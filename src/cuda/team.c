@@ -2,6 +2,7 @@
  * A rank's side: scratch that peers store into and the marks behind it, in one allocation; the state of its lanes, in another that
  * no peer maps; and a page of host memory that kernels report to and are aborted by.
  */
+#include "cuda/engines.h"
 #include "cuda/team_private.h"
 
 #include <pthread.h>
@@ -264,8 +265,7 @@ void *peali_team_token(const peali_team *team)
     return (void *)(uintptr_t)(team->lanes + PEALI_CUDA_LANES * sizeof(peali_cuda_lane));
 }
 
-/* CALL with what belongs to the communicator and to this very call. */
-static void address(const peali_team *t, peali_cuda_call *call, const void *in, void *out)
+void peali_team_address(const peali_team *t, peali_cuda_call *call, const void *in, void *out)
 {
     call->in = in;
     call->out = out;
@@ -284,11 +284,17 @@ static void address(const peali_team *t, peali_cuda_call *call, const void *in, 
     call->abort = (const uint32_t *)(uintptr_t)(t->page_there + offsetof(peali_team_page, abort));
 }
 
-/* Where the thread's current context is another one, this one is made current for the launch. */
-static peali_cu_result launch(const peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream)
+peali_cu_result peali_team_kernel(peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream)
 {
     peali_cu_func kernel = peali_gpu_kernel(t->gpu, peali_cuda_kernel(call));
     void *parameters[] = {call};
+    t->launched = true;
+    return t->cu->LaunchKernel(kernel, ctas, 1, 1, call->threads, 1, 1, 0, stream, parameters, NULL);
+}
+
+/* Where the thread's current context is another one, this one is made current for the launch. */
+static peali_cu_result launch(peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream)
+{
     peali_cu_ctx current = NULL;
     peali_cu_result result = t->cu->CtxGetCurrent(&current);
     bool push = current != t->gpu->context;
@@ -296,7 +302,7 @@ static peali_cu_result launch(const peali_team *t, peali_cuda_call *call, uint32
         result = t->cu->CtxPushCurrent(t->gpu->context);
     if (result != 0)
         return result;
-    result = t->cu->LaunchKernel(kernel, ctas, 1, 1, call->threads, 1, 1, 0, stream, parameters, NULL);
+    result = peali_team_kernel(t, call, ctas, stream);
     if (push)
         (void)t->cu->CtxPopCurrent(&current);
     return result;
@@ -306,8 +312,7 @@ peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uin
                               peali_cu_strm stream)
 {
     peali_cuda_call mine = *call;
-    address(team, &mine, in, out);
-    team->launched = true;
+    peali_team_address(team, &mine, in, out);
     peali_cu_result result = launch(team, &mine, ctas, stream);
     return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuLaunchKernel", result);
 }
@@ -403,6 +408,7 @@ void peali_team_part(peali_team *team)
         if (x != team->me)
             peali_team_unpin(team, x);
     }
+    peali_engines_part(team);
     peali_gpu_leave(team->gpu, &visit);
 }
 
@@ -423,6 +429,7 @@ static void clear(peali_team *t)
     if (t->post)
         (void)t->cu->MemFreeHost(t->post);
     free_mail(t);
+    peali_engines_close(t);
 }
 
 void peali_team_close(peali_team **team)

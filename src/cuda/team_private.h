@@ -15,6 +15,17 @@ typedef struct peali_team_page {
     uint64_t got[PEALI_CUDA_RANKS];
 } peali_team_page;
 
+enum { PEALI_TEAM_BESIDES = 4 };
+
+/* For calls by copy engines (cuda/engines.h). */
+typedef struct peali_team_engines {
+    peali_cu_ptr mine;
+    peali_cu_ptr areas[PEALI_CUDA_RANKS]; /* as this device sees them */
+    uint64_t room_bytes;                  /* of a piece */
+    peali_cu_event event;
+    peali_cu_strm beside[PEALI_TEAM_BESIDES];
+} peali_team_engines;
+
 struct peali_team {
     peali_gpu *gpu;
     const peali_cuda_driver *cu;
@@ -43,7 +54,14 @@ struct peali_team {
     uint64_t expected[PEALI_CUDA_RANKS];    /* the mark of each rank here */
     bool lines;
     peali_cuda_layout layout;
+    peali_team_engines engines;
 };
+
+/* CALL with what belongs to the communicator and to this very call. */
+void peali_team_address(const peali_team *t, peali_cuda_call *call, const void *in, void *out);
+
+/* One launch of CALL's kernel. The context is current. */
+peali_cu_result peali_team_kernel(peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream);
 
 /*
  * Waits for what was given to the set-up stream, 10 s at most, or half of PEAL_TIMEOUT: the others still wait then. PEAL_OK;

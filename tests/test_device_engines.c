@@ -1,0 +1,213 @@
+/*
+ * Allreduces by copy engines (PEAL_PROTO=engines) give the bits that they give on host memory: every type and operation, odd counts
+ * and addresses, in place and not, eager and by graphs, beside other calls and captures. The argument is how often graphs are
+ * replayed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "cuda/device_check.h"
+
+enum { MOST = 4, AREA = 24 << 10 };
+
+static int replays = 10;
+
+static void every_type(seat *s)
+{
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++)
+        for (int op = 0; op <= PEAL_PREMUL_SUM; op++) {
+            deed d = {PEAL_ALLREDUCE, 2222, (peal_type)type, (peal_op)op, 0, op % 2 == 1, 0, 7};
+            if (peal_op_takes(d.op, d.type) && deed_on_gpus(d.type, d.op))
+                deed_check(s, &d);
+        }
+}
+
+/* Nothing for some ranks, one chunk, several; ends within a pack; at addresses of any alignment. */
+static void every_size(seat *s)
+{
+    static const size_t counts[] = {0, 1, 3, 31, 33, 127, 1000, 3071, 3072, 3073, 9001, 20003};
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
+        for (unsigned way = 0; way < 4; way++) {
+            const bool bytes = (way + k) & 1;
+            const size_t shift = way < 2 ? 0 : bytes ? k % 16 : 4 * (1 + k % 5);
+            deed_check(s, &(deed){PEAL_ALLREDUCE, counts[k], bytes ? PEAL_UINT8 : PEAL_FLOAT, bytes ? PEAL_MAX : PEAL_SUM, 0,
+                                  way / 2 == k / 2 % 2, shift, way});
+        }
+}
+
+/* In between, calls of other kinds, which go as they did. */
+static void beside_others(seat *s)
+{
+    for (uint32_t k = 0; k < 10; k++) {
+        deed_check(s, &(deed){PEAL_ALLREDUCE, 5000, PEAL_INT32, PEAL_SUM, 0, k & 1, 0, k});
+        deed_check(s, &(deed){(peal_kind)(k % PEAL_KIND_COUNT), 700, PEAL_FLOAT, PEAL_SUM, (int)k % s->n, k & 1, 0, k});
+    }
+}
+
+typedef struct chain {
+    int32_t *at;
+    int calls;
+} chain;
+
+/* Several chunks. */
+enum { COUNT = 9001 };
+
+static peal_status link_call(const seat *s, int32_t *at)
+{
+    return peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_PREMUL_SUM, s->comm, s->stream);
+}
+
+static void capture_chain(seat *s, void *what)
+{
+    chain *c = what;
+    for (int k = 0; k < c->calls; k++)
+        SEAT_CHECK(s, link_call(s, c->at) == PEAL_OK);
+}
+
+/* Each number is its index and 1 times VALUE. */
+static void expect(seat *s, const int32_t *at, uint32_t value)
+{
+    static __thread uint32_t got[COUNT];
+    int wrong = 0;
+    seat_copy(s, got, at, sizeof got);
+    for (uint32_t i = 0; i < COUNT; i++)
+        wrong += got[i] != value * (i + 1);
+    if (wrong)
+        seat_wrong(s, "%d of %d numbers are wrong", wrong, COUNT);
+}
+
+/* As in test_device.c: each call makes it 2 n - 1 times as much. The communicator's first call is captured. */
+static void graph_replays(seat *s, peali_cu_enum mode)
+{
+    const int32_t times = s->rank == 0 ? 1 : 2;
+    static __thread uint32_t first[COUNT];
+    uint32_t value = 1;
+    for (uint32_t i = 0; i < COUNT; i++)
+        first[i] = i + 1;
+    chain c = {seat_alloc(s, sizeof first), 2}, d = {c.at, 1};
+    SEAT_CHECK(s, peal_comm_premul(s->comm, &times, PEAL_INT32) == PEAL_OK);
+    fake_exec two = seat_capture(s, mode, capture_chain, &c, SEAT_MANY), one = seat_capture(s, mode, capture_chain, &d, SEAT_MANY);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    seat_copy(s, c.at, first, sizeof first);
+    for (int k = 0; k < replays; k++) {
+        seat_must(cuGraphLaunch(two, s->stream), "cuGraphLaunch");
+        if (k % 3 == 0)
+            SEAT_CHECK(s, link_call(s, c.at) == PEAL_OK);
+        if (k % 5 == 0)
+            seat_must(cuGraphLaunch(one, s->stream), "cuGraphLaunch");
+        for (int calls = 2 + (k % 3 == 0) + (k % 5 == 0); calls > 0; calls--)
+            value *= 2 * (uint32_t)s->n - 1;
+    }
+    expect(s, c.at, value);
+    seat_must(cuGraphExecDestroy(two), "cuGraphExecDestroy");
+    seat_must(cuGraphExecDestroy(one), "cuGraphExecDestroy");
+    seat_free(s, c.at);
+}
+
+static void first_in_global(seat *s)
+{
+    graph_replays(s, PEALI_CU_CAPTURE_GLOBAL);
+}
+
+static void first_in_thread(seat *s)
+{
+    graph_replays(s, PEALI_CU_CAPTURE_THREAD);
+}
+
+#ifndef TEST_MPI
+/* Each on a stream of its own, with areas of its own; none waits for the other. */
+static void two_communicators(seat *s)
+{
+    enum { CALLS = 10 };
+    static __thread uint32_t first[COUNT];
+    uint32_t value = 1;
+    peal_comm *second = NULL;
+    peali_cu_strm stream;
+    for (uint32_t i = 0; i < COUNT; i++)
+        first[i] = i + 1;
+    int32_t *a = seat_alloc(s, sizeof first), *b = seat_alloc(s, sizeof first);
+    seat_must(s->cu->StreamCreate(&stream, PEALI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    SEAT_CHECK(s, peal_comm_create_threads(s->ctx, s->rank, &second) == PEAL_OK);
+    seat_copy(s, a, first, sizeof first);
+    seat_copy(s, b, first, sizeof first);
+    for (int k = 0; k < CALLS; k++) {
+        SEAT_CHECK(s, peal_allreduce(a, a, COUNT, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+        SEAT_CHECK(s, peal_allreduce(b, b, COUNT, PEAL_INT32, PEAL_SUM, second, stream) == PEAL_OK);
+        value *= (uint32_t)s->n;
+    }
+    seat_must(s->cu->StreamSynchronize(stream), "cuStreamSynchronize");
+    expect(s, a, value);
+    expect(s, b, value);
+    peal_comm_destroy(&second);
+    seat_must(s->cu->StreamDestroy(stream), "cuStreamDestroy");
+    seat_free(s, a);
+    seat_free(s, b);
+}
+#endif
+
+/* Processes of mpirun take longer to meet. */
+static void on_all(seat_body *body)
+{
+#ifdef TEST_MPI
+    for (int n = 2; n <= MOST; n += 2)
+#else
+    for (int n = 2; n <= MOST; n++)
+#endif
+        assert_int_equal(seats_run(n, body, NULL), 0);
+}
+
+static void test_every_type(void **state)
+{
+    assert_int_equal(seats_run(3, every_type, NULL), 0);
+}
+
+#define TEST(name)                                                                                                                \
+    static void test_##name(void **state)                                                                                         \
+    {                                                                                                                             \
+        on_all(name);                                                                                                             \
+    }
+TEST(every_size)
+TEST(beside_others)
+TEST(first_in_global)
+TEST(first_in_thread)
+
+#ifndef TEST_MPI
+static void test_two_communicators(void **state)
+{
+    for (int n = 2; n <= MOST; n += 2) {
+        peal_threads *threads;
+        assert_int_equal(peal_threads_create(n, &threads), PEAL_OK);
+        assert_int_equal(seats_run(n, two_communicators, threads), 0);
+        peal_threads_destroy(&threads);
+    }
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_type), cmocka_unit_test(test_every_size), cmocka_unit_test(test_beside_others),
+        cmocka_unit_test(test_first_in_global), cmocka_unit_test(test_first_in_thread),
+#ifndef TEST_MPI
+        cmocka_unit_test(test_two_communicators),
+#endif
+    };
+    char area[32];
+    if (argc > 1)
+        replays = atoi(argv[1]);
+    snprintf(area, sizeof area, "%d", AREA);
+    setenv("FAKE_CUDA_DEVICES", "4", 0);
+    setenv("PEAL_PROTO", "engines", 0);
+    setenv("PEAL_ENGINES", area, 0);
+#ifdef TEST_MPI
+    world_start(&argc, &argv);
+    int failed = cmocka_run_group_tests_name("device_engines_mpi", tests, NULL, NULL);
+    MPI_Finalize();
+    return failed;
+#else
+    return cmocka_run_group_tests_name("device_engines", tests, NULL, NULL);
+#endif
+}
