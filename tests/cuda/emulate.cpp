@@ -72,7 +72,10 @@ const struct {
     entry run;
 } kernels[] = {KERNELS_OF_ALL};
 
-enum { PATIENCE = 10 }; /* turns in which nobody can do anything, before this thread sleeps */
+enum {
+    PATIENCE = 10, /* turns in which nobody can do anything, before this thread sleeps */
+    LATE = 8,      /* turns from a warp's begin to the next one's: a launch that waits for nobody takes fewer */
+};
 const size_t stack_bytes = 256 << 10;
 
 /* Where so many threads wait for each other. */
@@ -99,6 +102,7 @@ struct cta {
     void *sp, *tsan;
     fiber *now;
     uint32_t number, count, threads;
+    uint32_t begun, turns; /* threads that have, and how often they had theirs */
     entry run;
     const peali_cuda_call *call;
 };
@@ -220,15 +224,20 @@ HIDDEN void start(cta *c)
         c->fibers.push_back(new_fiber((uint32_t)c->fibers.size()));
     c->warps.assign((c->threads + 31) / 32, gate());
     c->all = c->by = gate();
+    c->begun = 32;
+    c->turns = 0;
     for (uint32_t i = 0; i < c->threads; i++)
         c->fibers[i]->done = false;
 }
 
-/* One turn of all fibers that can go on: how many are left. Nobody could: they wait in vain. */
+/*
+ * One turn of all fibers that can go on: how many are left. Nobody could: they wait in vain. Warps begin one after the other, so
+ * that it is seen what the first ones do too early.
+ */
 HIDDEN uint32_t turn(cta *c, bool *moved)
 {
-    uint32_t left = 0, ran = 0;
-    for (uint32_t i = 0; i < c->threads; i++) {
+    uint32_t left = c->threads - c->begun, ran = 0;
+    for (uint32_t i = 0; i < c->begun; i++) {
         fiber *f = c->fibers[i];
         if (f->done)
             continue;
@@ -241,7 +250,10 @@ HIDDEN uint32_t turn(cta *c, bool *moved)
         switch_to(&c->sp, f->sp, f->tsan);
         *moved |= f->moved;
     }
-    if (left > 0 && ran == 0) {
+    if (c->begun < c->threads && (!*moved || ++c->turns % LATE == 0)) {
+        c->begun += 32;
+        *moved = true;
+    } else if (left > 0 && ran == 0) {
         fprintf(stderr, "emulation: %u threads of a CTA wait for others that have gone\n", left);
         abort();
     }
