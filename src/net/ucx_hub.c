@@ -27,26 +27,20 @@ static ucs_status_t hear_fence(void *arg, const void *header, size_t header_byte
     return UCS_OK;
 }
 
-/* An option of UCX's tcp, unless the user set it: UCX 1.13 knows it without the prefix, and takes any name; 1.22 with it alone. */
-static ucs_status_t set_tcp(const peali_ucx_hub *h, ucp_config_t *config, const char *variable, const char *value)
-{
-    if (getenv(variable))
-        return UCS_OK;
-    const char *name = variable + strlen("UCX_");
-    ucs_status_t with = h->ucp->ucp_config_modify(config, name, value);
-    ucs_status_t without = h->ucp->ucp_config_modify(config, name + strlen("TCP_"), value);
-    return with == UCS_OK ? with : without;
-}
-
 /*
- * Long pieces: what is no rendezvous takes a call of the system for each, and with UCX's own, of 8 KiB, twice the time in all
- * (1.22, messages of 128 KiB over lo). Without puts: their acknowledgement may arrive when a send has found that the peer is gone,
- * and UCX 1.13 dies of that in an assertion (tcp_ep.c:939; 2 of 35 links that were cut).
+ * What the user did not set of UCX's tcp. No puts: their acknowledgement may arrive when a send has found that the peer is gone,
+ * and UCX 1.13 dies of that in an assertion (tcp_ep.c:939; 2 of 35 links that were cut). Long pieces: what is no rendezvous takes a
+ * call of the system for each, and with UCX's own, of 8 KiB, twice the time in all (1.22, messages of 128 KiB over lo); 1.13 keeps
+ * its own. That one knows options without the prefix and takes, with a warning, any name; 1.22 refuses those without.
  */
 static ucs_status_t tune_tcp(const peali_ucx_hub *h, ucp_config_t *config)
 {
-    ucs_status_t status = set_tcp(h, config, "UCX_TCP_TX_SEG_SIZE", "64k");
-    return status == UCS_OK ? set_tcp(h, config, "UCX_TCP_PUT_ENABLE", "n") : status;
+    const char *puts = getenv("UCX_TCP_PUT_ENABLE"), *piece = getenv("UCX_TCP_TX_SEG_SIZE");
+    puts = puts ? puts : "n";
+    if (h->ucp->ucp_config_modify(config, "PUT_ENABLE", puts) == UCS_OK)
+        return UCS_OK;
+    ucs_status_t status = h->ucp->ucp_config_modify(config, "TCP_PUT_ENABLE", puts);
+    return status == UCS_OK ? h->ucp->ucp_config_modify(config, "TCP_TX_SEG_SIZE", piece ? piece : "64k") : status;
 }
 
 /* What the user set for UCX, narrowed to the hub's device. */
