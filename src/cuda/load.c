@@ -290,6 +290,7 @@ static void add_sources(loader *l, peali_cuda_op *op, const peali_loc *locs)
             continue;
         op->slots |= op->own < op->nsrc ? PEALI_CUDA_MANY_OWN : 0;
         op->own = (uint8_t)k;
+        op->slots = (uint8_t)(op->slots % PEALI_CUDA_OWN_WHERE);
         op->slots |= (uint8_t)((where < PEALI_CUDA_SLOT ? where : PEALI_CUDA_SLOT) * PEALI_CUDA_OWN_WHERE);
     }
 }

@@ -239,7 +239,7 @@ static void told(const peali_cuda_call *c, const peali_cuda_op *op)
         puts += slot && k >= op->nsrc;
     }
     assert_true(op->own == own && op->nput == puts);
-    assert_true(owned != 1 || op->slots / PEALI_CUDA_OWN_WHERE == c->locs[op->locs + own].where);
+    assert_true(owned == 0 || op->slots / PEALI_CUDA_OWN_WHERE == c->locs[op->locs + own].where);
     assert_true(!(op->slots & PEALI_CUDA_MANY_OWN) == (owned < 2) && !(op->slots & PEALI_CUDA_WITHIN) == !within);
     assert_true(!(op->slots & PEALI_CUDA_FROM_SLOTS) == !from && !(op->slots & PEALI_CUDA_TO_SLOTS) == !puts);
 }
