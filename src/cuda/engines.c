@@ -192,14 +192,18 @@ static void reduce(flight *f, uint32_t chunk)
     step(f, PEALI_CUDA_REDUCE, d->slices, f->beside);
 }
 
-/* What comes in TO from now on follows what is in FROM. */
-static void follow(flight *f, peali_cu_strm from, peali_cu_strm to)
+/* What is in STREAM by now, for who waits for that. */
+static void mark(flight *f, peali_cu_strm stream)
 {
-    const peali_cuda_driver *cu = f->team->cu;
     if (f->result == 0)
-        note(f, cu->EventRecord(f->team->engines.event, from), "cuEventRecord");
+        note(f, f->team->cu->EventRecord(f->team->engines.event, stream), "cuEventRecord");
+}
+
+/* What comes in STREAM from now on follows what was marked last. */
+static void wait_for_mark(flight *f, peali_cu_strm stream)
+{
     if (f->result == 0)
-        note(f, cu->StreamWaitEvent(to, f->team->engines.event, 0), "cuStreamWaitEvent");
+        note(f, f->team->cu->StreamWaitEvent(stream, f->team->engines.event, 0), "cuStreamWaitEvent");
 }
 
 /* The vector in as many chunks as the area makes it, and no fewer than hide what a reduction takes. */
@@ -213,32 +217,41 @@ static void cut(flight *f)
     f->chunks = (uint32_t)((bytes + f->chunk_bytes - 1) / f->chunk_bytes);
 }
 
-/* What others pull in this round was reduced beside the one before, and so were the pieces that it pushes over. */
-static void copy_round(flight *f, uint32_t round)
+/*
+ * What others pull in this round was reduced beside the one before, and so were the pieces that it pushes over. Copies are given
+ * before the reduction that they go beside: streams that share a queue of the device (there are 8 of them, or
+ * CUDA_DEVICE_MAX_CONNECTIONS) run what comes first first.
+ */
+static void fly_round(flight *f, uint32_t round)
 {
-    const bool pushes = round < f->chunks, pulls = round >= 2;
+    const bool pushes = round < f->chunks, pulls = round >= 2, reduces = round >= 1 && round <= f->chunks;
+    if (reduces)
+        mark(f, f->stream);
     if (pushes)
         push(f, round);
-    if (pushes && pulls)
-        step(f, PEALI_CUDA_ALIGN, 1, f->stream);
-    if (pulls)
+    else if (pulls)
         pull(f, round - 2);
+    if (reduces) {
+        wait_for_mark(f, f->beside);
+        reduce(f, round - 1);
+    }
+    if (pushes && pulls) {
+        step(f, PEALI_CUDA_ALIGN, 1, f->stream);
+        pull(f, round - 2);
+    }
+    if (reduces) {
+        mark(f, f->beside);
+        wait_for_mark(f, f->stream);
+    }
+    if (round <= f->chunks)
+        step(f, PEALI_CUDA_ALIGN, 1, f->stream);
 }
 
 static void fly(flight *f)
 {
     step(f, PEALI_CUDA_MEET, 1, f->stream);
-    for (uint32_t round = 0; round <= f->chunks; round++) {
-        copy_round(f, round);
-        if (round > 0)
-            follow(f, f->beside, f->stream);
-        step(f, PEALI_CUDA_ALIGN, 1, f->stream);
-        if (round == f->chunks)
-            break;
-        follow(f, f->stream, f->beside);
-        reduce(f, round);
-    }
-    copy_round(f, f->chunks + 1);
+    for (uint32_t round = 0; round <= f->chunks + 1; round++)
+        fly_round(f, round);
 }
 
 /*
