@@ -288,16 +288,11 @@ static peal_status refuse(const peali_team *t)
 /* In the team's context. */
 static void fly_in(flight *f)
 {
-    peali_cu_ctx current = NULL;
-    note(f, f->team->cu->CtxGetCurrent(&current), "cuCtxGetCurrent");
-    const bool push = current != f->team->gpu->context;
-    if (f->result == 0 && push)
-        note(f, f->team->cu->CtxPushCurrent(f->team->gpu->context), "cuCtxPushCurrent");
-    if (f->result != 0)
-        return;
-    fly(f);
-    if (push)
-        (void)f->team->cu->CtxPopCurrent(&current);
+    bool pushed;
+    note(f, peali_team_push(f->team, &pushed), "cuCtxPushCurrent");
+    if (f->result == 0)
+        fly(f);
+    peali_team_pop(f->team, pushed);
 }
 
 peal_status peali_engines_launch(peali_team *team, const peali_cuda_call *call, const void *in, void *out, peali_cu_strm stream)

@@ -292,19 +292,31 @@ peali_cu_result peali_team_kernel(peali_team *t, peali_cuda_call *call, uint32_t
     return t->cu->LaunchKernel(kernel, ctas, 1, 1, call->threads, 1, 1, 0, stream, parameters, NULL);
 }
 
-/* Where the thread's current context is another one, this one is made current for the launch. */
-static peali_cu_result launch(peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream)
+peali_cu_result peali_team_push(const peali_team *t, bool *pushed)
 {
     peali_cu_ctx current = NULL;
     peali_cu_result result = t->cu->CtxGetCurrent(&current);
-    bool push = current != t->gpu->context;
-    if (result == 0 && push)
+    const bool other = result == 0 && current != t->gpu->context;
+    if (other)
         result = t->cu->CtxPushCurrent(t->gpu->context);
-    if (result != 0)
-        return result;
-    result = peali_team_kernel(t, call, ctas, stream);
-    if (push)
+    *pushed = other && result == 0;
+    return result;
+}
+
+void peali_team_pop(const peali_team *t, bool pushed)
+{
+    peali_cu_ctx current;
+    if (pushed)
         (void)t->cu->CtxPopCurrent(&current);
+}
+
+static peali_cu_result launch(peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream)
+{
+    bool pushed;
+    peali_cu_result result = peali_team_push(t, &pushed);
+    if (result == 0)
+        result = peali_team_kernel(t, call, ctas, stream);
+    peali_team_pop(t, pushed);
     return result;
 }
 

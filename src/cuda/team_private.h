@@ -63,6 +63,10 @@ void peali_team_address(const peali_team *t, peali_cuda_call *call, const void *
 /* One launch of CALL's kernel. The context is current. */
 peali_cu_result peali_team_kernel(peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream);
 
+/* Makes T's context current for launches, where the thread's current one is another: PUSHED, for pop. */
+peali_cu_result peali_team_push(const peali_team *t, bool *pushed);
+void peali_team_pop(const peali_team *t, bool pushed);
+
 /*
  * Waits for what was given to the set-up stream, 10 s at most, or half of PEAL_TIMEOUT: the others still wait then. PEAL_OK;
  * PEAL_ERR_TIMEOUT (logged): it is stuck; PEAL_ERR_CUDA (logged).

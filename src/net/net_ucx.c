@@ -273,7 +273,6 @@ static void drive(struct ucx_net *u, int rail)
     peali_ucx_hub_unlock(hub);
 }
 
-/* Who waits for one rail may have to send on another one. */
 static peal_status ucx_test(peali_net *net, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
@@ -286,7 +285,7 @@ static peal_status ucx_test(peali_net *net, peali_net_req *req)
     }
     peali_ucx_hub_unlock(hub);
     if (status == PEAL_IN_PROGRESS && net->rails > 1)
-        drive(u, u->driven = (u->driven + 1) % net->rails);
+        drive(u, u->driven = (u->driven + 1) % net->rails); /* who waits for one rail may have to send on another one */
     return status;
 }
 
