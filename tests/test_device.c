@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cuda/device_check.h"
+#include "cuda/device_series.h"
 
 enum { MOST = 4 };
 
@@ -131,75 +132,21 @@ static void without_a_stream(seat *s)
     seat_free(s, at);
 }
 
-typedef struct chain {
-    int32_t *at;
-    int calls;
-} chain;
-
-static peal_status link_call(const seat *s, int32_t *at)
-{
-    return peal_allreduce(at, at, 256, PEAL_INT32, PEAL_PREMUL_SUM, s->comm, s->stream);
-}
-
-static void capture_chain(seat *s, void *what)
-{
-    chain *c = what;
-    for (int k = 0; k < c->calls; k++)
-        SEAT_CHECK(s, link_call(s, c->at) == PEAL_OK);
-}
-
-/* Each number is VALUE. */
-static void expect(seat *s, const int32_t *at, uint32_t value)
-{
-    uint32_t got[256];
-    seat_copy(s, got, at, sizeof got);
-    for (int i = 0; i < 256; i++)
-        SEAT_CHECK(s, got[i] == value);
-}
-
-/*
- * Sums of sums, to which rank 0 gives what it has once and the others twice: a call makes it 2 n - 1 times as much, modulo 2^32.
- * That is odd, so that no number of calls comes to nothing.
- */
-static void graph_replays(seat *s, peali_cu_enum mode)
-{
-    const int32_t times = s->rank == 0 ? 1 : 2;
-    uint32_t ones[256], value = 1;
-    for (int i = 0; i < 256; i++)
-        ones[i] = 1;
-    chain c = {seat_alloc(s, sizeof ones), 3}, d = {c.at, 1};
-    SEAT_CHECK(s, peal_comm_premul(s->comm, &times, PEAL_INT32) == PEAL_OK);
-    fake_exec three = seat_capture(s, mode, capture_chain, &c, 3), one = seat_capture(s, mode, capture_chain, &d, 1);
-    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK); /* on one GPU, to make a graph waits for the kernels of others */
-    seat_copy(s, c.at, ones, sizeof ones);
-    for (int k = 0; k < replays; k++) {
-        seat_must(cuGraphLaunch(three, s->stream), "cuGraphLaunch");
-        if (k % 3 == 0)
-            SEAT_CHECK(s, link_call(s, c.at) == PEAL_OK);
-        if (k % 5 == 0)
-            seat_must(cuGraphLaunch(one, s->stream), "cuGraphLaunch");
-        for (int calls = 3 + (k % 3 == 0) + (k % 5 == 0); calls > 0; calls--)
-            value *= 2 * (uint32_t)s->n - 1;
-    }
-    expect(s, c.at, value);
-    seat_must(cuGraphExecDestroy(three), "cuGraphExecDestroy");
-    seat_must(cuGraphExecDestroy(one), "cuGraphExecDestroy");
-    seat_free(s, c.at);
-}
+static const series links = {256, 3, 1};
 
 static void first_in_global(seat *s)
 {
-    graph_replays(s, PEALI_CU_CAPTURE_GLOBAL);
+    series_replay(s, &links, PEALI_CU_CAPTURE_GLOBAL, replays);
 }
 
 static void first_in_thread(seat *s)
 {
-    graph_replays(s, PEALI_CU_CAPTURE_THREAD);
+    series_replay(s, &links, PEALI_CU_CAPTURE_THREAD, replays);
 }
 
 static void first_in_relaxed(seat *s)
 {
-    graph_replays(s, PEALI_CU_CAPTURE_RELAXED);
+    series_replay(s, &links, PEALI_CU_CAPTURE_RELAXED, replays);
 }
 
 static void fewer_ctas(seat *s)
@@ -213,32 +160,9 @@ static void fewer_ctas(seat *s)
 }
 
 #ifndef TEST_MPI
-/* Each on a stream of its own; none waits for the other. */
 static void two_communicators(seat *s)
 {
-    enum { CALLS = 25 };
-    uint32_t ones[256], value = 1;
-    peal_comm *second = NULL;
-    peali_cu_strm stream;
-    int32_t *a = seat_alloc(s, sizeof ones), *b = seat_alloc(s, sizeof ones);
-    for (int i = 0; i < 256; i++)
-        ones[i] = 1;
-    seat_must(s->cu->StreamCreate(&stream, PEALI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    SEAT_CHECK(s, peal_comm_create_threads(s->ctx, s->rank, &second) == PEAL_OK);
-    seat_copy(s, a, ones, sizeof ones);
-    seat_copy(s, b, ones, sizeof ones);
-    for (int k = 0; k < CALLS; k++) {
-        SEAT_CHECK(s, peal_allreduce(a, a, 256, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-        SEAT_CHECK(s, peal_allreduce(b, b, 256, PEAL_INT32, PEAL_SUM, second, stream) == PEAL_OK);
-        value *= (uint32_t)s->n;
-    }
-    seat_must(s->cu->StreamSynchronize(stream), "cuStreamSynchronize");
-    expect(s, a, value);
-    expect(s, b, value);
-    peal_comm_destroy(&second);
-    seat_must(s->cu->StreamDestroy(stream), "cuStreamDestroy");
-    seat_free(s, a);
-    seat_free(s, b);
+    series_on_two(s, &links, 25);
 }
 
 static void test_two_communicators(void **state)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cuda/device_check.h"
+#include "cuda/device_series.h"
 
 enum { MOST = 4, AREA = 24 << 10 };
 
@@ -47,104 +48,23 @@ static void beside_others(seat *s)
     }
 }
 
-typedef struct chain {
-    int32_t *at;
-    int calls;
-} chain;
-
 /* Several chunks. */
-enum { COUNT = 9001 };
-
-static peal_status link_call(const seat *s, int32_t *at)
-{
-    return peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_PREMUL_SUM, s->comm, s->stream);
-}
-
-static void capture_chain(seat *s, void *what)
-{
-    chain *c = what;
-    for (int k = 0; k < c->calls; k++)
-        SEAT_CHECK(s, link_call(s, c->at) == PEAL_OK);
-}
-
-/* Each number is its index and 1 times VALUE. */
-static void expect(seat *s, const int32_t *at, uint32_t value)
-{
-    static __thread uint32_t got[COUNT];
-    int wrong = 0;
-    seat_copy(s, got, at, sizeof got);
-    for (uint32_t i = 0; i < COUNT; i++)
-        wrong += got[i] != value * (i + 1);
-    if (wrong)
-        seat_wrong(s, "%d of %d numbers are wrong", wrong, COUNT);
-}
-
-/* As in test_device.c: each call makes it 2 n - 1 times as much. The communicator's first call is captured. */
-static void graph_replays(seat *s, peali_cu_enum mode)
-{
-    const int32_t times = s->rank == 0 ? 1 : 2;
-    static __thread uint32_t first[COUNT];
-    uint32_t value = 1;
-    for (uint32_t i = 0; i < COUNT; i++)
-        first[i] = i + 1;
-    chain c = {seat_alloc(s, sizeof first), 2}, d = {c.at, 1};
-    SEAT_CHECK(s, peal_comm_premul(s->comm, &times, PEAL_INT32) == PEAL_OK);
-    fake_exec two = seat_capture(s, mode, capture_chain, &c, SEAT_MANY), one = seat_capture(s, mode, capture_chain, &d, SEAT_MANY);
-    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
-    seat_copy(s, c.at, first, sizeof first);
-    for (int k = 0; k < replays; k++) {
-        seat_must(cuGraphLaunch(two, s->stream), "cuGraphLaunch");
-        if (k % 3 == 0)
-            SEAT_CHECK(s, link_call(s, c.at) == PEAL_OK);
-        if (k % 5 == 0)
-            seat_must(cuGraphLaunch(one, s->stream), "cuGraphLaunch");
-        for (int calls = 2 + (k % 3 == 0) + (k % 5 == 0); calls > 0; calls--)
-            value *= 2 * (uint32_t)s->n - 1;
-    }
-    expect(s, c.at, value);
-    seat_must(cuGraphExecDestroy(two), "cuGraphExecDestroy");
-    seat_must(cuGraphExecDestroy(one), "cuGraphExecDestroy");
-    seat_free(s, c.at);
-}
+static const series links = {9001, 2, SEAT_MANY};
 
 static void first_in_global(seat *s)
 {
-    graph_replays(s, PEALI_CU_CAPTURE_GLOBAL);
+    series_replay(s, &links, PEALI_CU_CAPTURE_GLOBAL, replays);
 }
 
 static void first_in_thread(seat *s)
 {
-    graph_replays(s, PEALI_CU_CAPTURE_THREAD);
+    series_replay(s, &links, PEALI_CU_CAPTURE_THREAD, replays);
 }
 
 #ifndef TEST_MPI
-/* Each on a stream of its own, with areas of its own; none waits for the other. */
 static void two_communicators(seat *s)
 {
-    enum { CALLS = 10 };
-    static __thread uint32_t first[COUNT];
-    uint32_t value = 1;
-    peal_comm *second = NULL;
-    peali_cu_strm stream;
-    for (uint32_t i = 0; i < COUNT; i++)
-        first[i] = i + 1;
-    int32_t *a = seat_alloc(s, sizeof first), *b = seat_alloc(s, sizeof first);
-    seat_must(s->cu->StreamCreate(&stream, PEALI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    SEAT_CHECK(s, peal_comm_create_threads(s->ctx, s->rank, &second) == PEAL_OK);
-    seat_copy(s, a, first, sizeof first);
-    seat_copy(s, b, first, sizeof first);
-    for (int k = 0; k < CALLS; k++) {
-        SEAT_CHECK(s, peal_allreduce(a, a, COUNT, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-        SEAT_CHECK(s, peal_allreduce(b, b, COUNT, PEAL_INT32, PEAL_SUM, second, stream) == PEAL_OK);
-        value *= (uint32_t)s->n;
-    }
-    seat_must(s->cu->StreamSynchronize(stream), "cuStreamSynchronize");
-    expect(s, a, value);
-    expect(s, b, value);
-    peal_comm_destroy(&second);
-    seat_must(s->cu->StreamDestroy(stream), "cuStreamDestroy");
-    seat_free(s, a);
-    seat_free(s, b);
+    series_on_two(s, &links, 10);
 }
 #endif
 
