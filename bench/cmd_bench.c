@@ -33,9 +33,14 @@ static bool interposed(void)
     return preload && strstr(preload, "libpeal_mpi");
 }
 
+/* WHY is "": that is printed already. */
 static int refuse(const char *why)
 {
-    if (peali_flags_first())
+#ifdef PEALI_BENCH_MPI
+    if (peali_flags_launched())
+        return peali_team_mpi("bench", why, NULL, NULL);
+#endif
+    if (*why)
         fprintf(stderr, "peal bench: %s\n", why);
     return 2;
 }
@@ -63,15 +68,15 @@ int peali_cmd_bench(int argc, char **argv)
 {
     peali_flags flags;
     int code = peali_flags_parse(argc, argv, &flags);
-    if (code != -1)
-        return code;
-    const char *why = misused(&flags);
+    if (code == 0)
+        return 0;
+    const char *why = code == -1 ? misused(&flags) : "";
     if (why)
         return refuse(why);
     if (flags.threads || flags.gpus)
         return peali_team_threads(flags.threads ? flags.threads : flags.gpus, race_once, &flags);
 #ifdef PEALI_BENCH_MPI
-    return peali_team_mpi(race_once, &flags);
+    return peali_team_mpi("bench", NULL, race_once, &flags);
 #else
     return refuse("built without MPI, so ranks are threads: give --threads N, or -g N with --mem cuda");
 #endif

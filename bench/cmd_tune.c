@@ -312,12 +312,16 @@ int peali_cmd_tune(int argc, char **argv)
     int code = parse(&q, argc, argv);
     if (code == -1)
         code = check_file(&q);
+#ifdef PEALI_BENCH_MPI
+    if (code == 2 && peali_flags_launched())
+        return peali_team_mpi("tune", "", NULL, NULL);
+#endif
     if (code != -1)
         return code;
     if (q.flags.threads)
         return peali_team_threads(q.flags.threads, tune, &q);
 #ifdef PEALI_BENCH_MPI
-    return peali_team_mpi(tune, &q);
+    return peali_team_mpi("tune", NULL, tune, &q);
 #else
     return misuse("built without MPI, so ranks are threads: give", "--threads N");
 #endif

@@ -38,15 +38,25 @@ static const struct flag {
 };
 enum { NFLAGS = sizeof table / sizeof table[0] };
 
-bool peali_flags_first(void)
+/* The rank that a launcher gave this process, or NULL. */
+static const char *given_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *rank = getenv(names[i]);
-        if (rank)
-            return atoi(rank) == 0;
-    }
-    return true;
+    const char *rank = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !rank; i++)
+        rank = getenv(names[i]);
+    return rank;
+}
+
+bool peali_flags_launched(void)
+{
+    return given_rank();
+}
+
+bool peali_flags_first(void)
+{
+    const char *rank = given_rank();
+    return !rank || atoi(rank) == 0;
 }
 
 static void usage(FILE *to)

@@ -39,7 +39,11 @@ size_t peali_flags_size(const char *text);
 bool peali_flags_known(peal_kind kind, const char *names);
 bool peali_flags_listed(const char *name, const char *names);
 
-/* True in a process that no launcher started, or that it started as rank 0: the one that prints. Known before MPI starts. */
+/*
+ * Known before MPI starts. launched: a launcher started this process, perhaps with others. first: no launcher did, or as rank 0:
+ * the one that prints.
+ */
+bool peali_flags_launched(void);
 bool peali_flags_first(void);
 
 #endif

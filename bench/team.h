@@ -31,6 +31,11 @@ struct peali_team {
 
 /* Runs BODY as each rank and returns the highest exit code, or 2 where the ranks could not be had (printed, with what to do). */
 int peali_team_threads(int nranks, int (*body)(peali_team *team, void *arg), void *arg);
-int peali_team_mpi(int (*body)(peali_team *team, void *arg), void *arg);
+
+/*
+ * REFUSED: why this rank of COMMAND cannot take part ("": that is printed already), or NULL. Where any rank cannot, the first of
+ * those says why and all leave together: a launcher ends the others as soon as one has failed, and they may have more to say.
+ */
+int peali_team_mpi(const char *command, const char *refused, int (*body)(peali_team *team, void *arg), void *arg);
 
 #endif

@@ -131,10 +131,20 @@ static int run(int (*body)(peali_team *team, void *arg), void *arg)
     return result;
 }
 
-int peali_team_mpi(int (*body)(peali_team *team, void *arg), void *arg)
+static bool any_refused(const char *command, const char *refused)
+{
+    int rank, first;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Allreduce(&(int){refused ? rank : INT_MAX}, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (rank == first && *refused)
+        fprintf(stderr, "peal %s: rank %d: %s\n", command, rank, refused);
+    return first < INT_MAX;
+}
+
+int peali_team_mpi(const char *command, const char *refused, int (*body)(peali_team *team, void *arg), void *arg)
 {
     PMPI_Init(NULL, NULL);
-    int result = run(body, arg);
+    int result = any_refused(command, refused) ? 2 : run(body, arg);
     PMPI_Finalize();
     return result;
 }
