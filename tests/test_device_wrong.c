@@ -270,6 +270,13 @@ static void no_area(seat *s)
     SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
 }
 
+/* Ranks that are threads take copy engines only when asked to. */
+#ifdef TEST_MPI
+static const bool processes = true;
+#else
+static const bool processes = false;
+#endif
+
 /* Captured, so that nothing is moved: by copy engines it is several nodes; where a rank has no memory for them, one kernel. */
 static void large(seat *s)
 {
@@ -286,7 +293,7 @@ static void large(seat *s)
     SEAT_CHECK(s, peal_allreduce((void *)at, (void *)at, LARGE / 4, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
     seat_must(cuStreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
     seat_must(cuGraphGetNodes(graph, NULL, &nodes), "cuGraphGetNodes");
-    SEAT_CHECK(s, lost ? nodes == 1 : nodes > 1);
+    SEAT_CHECK(s, processes && !lost ? nodes > 1 : nodes == 1);
     seat_must(cuGraphDestroy(graph), "cuGraphDestroy");
     SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
     seat_must(s->cu->MemFree(at), "cuMemFree");
@@ -432,6 +439,8 @@ static void test_large(void **state)
     for (int n = 2; n <= MOST; n++) {
         play(n, large, NULL, none);
         assert_int_equal(times_logged("no calls by copy engines"), 0);
+        if (!processes)
+            continue;
         play(n, large, &right, lost);
         assert_int_equal(times_logged("no calls by copy engines"), 1);
     }

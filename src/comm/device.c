@@ -162,6 +162,15 @@ static int sharing(const peal_comm *comm, const card *all)
     return most;
 }
 
+static bool processes(const peal_comm *comm, const card *all)
+{
+    for (int r = 1; r < comm->nranks; r++)
+        for (int x = 0; x < r; x++)
+            if (all[x].team.process == all[r].team.process)
+                return false;
+    return true;
+}
+
 /* The layout of all ranks is that of the one with the least scratch, and of the most ranks within reach of each other. */
 static void limit(const peali_device *d, const card *all)
 {
@@ -194,6 +203,7 @@ static peal_status join(peali_device *d, const card *all)
     d->regions.rank = me;
     d->regions.nranks = comm->reach.nranks;
     d->sharing = sharing(comm, all);
+    d->processes = processes(comm, all);
     limit(d, all);
     return peali_team_meet(d->team, cards, comm->reach.nranks, me);
 }
@@ -299,7 +309,7 @@ static peal_status look_at_stream(const peal_comm *comm, const peali_call *c, bo
 static peal_status plan_of(peal_comm *comm, const peali_call *c, const peali_device_plan **plan)
 {
     peali_device *d = comm->device;
-    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->sharing};
+    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->processes, d->sharing};
     return peali_device_plans_get(comm, c, &traits, plan);
 }
 

@@ -51,11 +51,15 @@ static const size_t direct_above[] = {
     [PEAL_REDUCE] = SIZE_MAX, [PEAL_BARRIER] = SIZE_MAX,
 };
 
-/* From so many bytes on, copy engines move an allreduce of up to so many ranks: measured on 2 and 4 H200. */
+/*
+ * From so many bytes on, copy engines move an allreduce of up to so many ranks: measured on 2 and 4 H200. Ranks that are threads
+ * of one process take them only when asked to: there the driver was seen to hold a rank's copies back until another's kernel,
+ * which waits for them, had ended.
+ */
 static const struct engines_row {
     int nranks;
     size_t bytes;
-} engines_rows[] = {{4, 256 << 20}, {PEALI_CUDA_RANKS, SIZE_MAX}};
+} engines_rows[] = {{2, 128 << 20}, {4, 256 << 20}, {PEALI_CUDA_RANKS, SIZE_MAX}};
 enum { ENGINES = PEALI_CUDA_PROTOS + 1 }; /* as PEAL_PROTO has it */
 
 const char *peali_proto_name(peali_cuda_proto proto)
@@ -123,7 +127,7 @@ bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, cons
                        area >= peali_engines_least(comm->nranks);
     return c->kind == PEAL_ALLREDUCE && comm->nranks > 1 && can && most_ctas(comm, traits) > 1 &&
            (!forced || strcmp(forced->name, "two_shot") == 0) &&
-           (proto == ENGINES || (proto < 0 && vector_bytes(comm, c) >= engines_bytes(comm->nranks)));
+           (proto == ENGINES || (proto < 0 && traits->processes && vector_bytes(comm, c) >= engines_bytes(comm->nranks)));
 }
 
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,

@@ -43,6 +43,7 @@ typedef struct peali_device_plans {
 typedef struct peali_device_traits {
     const peali_cuda_layout *layout;
     bool lines; /* lines of 128 bytes arrive whole everywhere */
+    bool processes; /* each rank is of a process of its own */
     int sharing;
 } peali_device_traits;
 
