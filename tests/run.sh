@@ -22,13 +22,21 @@ build() {
     return 1
 }
 
-# check DIR NAME OPTIONS: runs tests of DIR and keeps their log as NAME.
+# check DIR NAME OPTIONS: runs tests of DIR and keeps their log as NAME. What failed runs once more, alone, by the same options, and
+# has its second log as NAME-again.
 check() {
     dir=$1 name=$2
     shift 2
     rm -f "$dir/meson-logs/$name"*.json
     meson test -C "$dir" --no-rebuild --print-errorlogs --logbase "$name" "$@"
-    ls "$dir/meson-logs/$name"*.json >> "$logs" || echo "$dir/$name" >> "$logs"
+    first=$(ls "$dir/meson-logs/$name"*.json) || first=$dir/$name
+    failed=$(python3 tests/tally.py --failed "$first")
+    if [ -n "$failed" ]; then
+        printf '\n== once more, alone: %s\n' "$(echo "$failed" | tr '\n' ' ')"
+        # shellcheck disable=SC2086 # a list of names
+        meson test -C "$dir" --no-rebuild --print-errorlogs --logbase "$name-again" "$@" --num-processes 1 $failed
+    fi
+    echo "$first" "$(ls "$dir/meson-logs/$name-again"*.json 2> /dev/null)" >> "$logs"
 }
 
 # The kernels of one architecture: those of others are compiled from the same text.
