@@ -52,9 +52,9 @@ static const size_t direct_above[] = {
 };
 
 /*
- * From so many bytes on, copy engines move an allreduce of up to so many ranks: measured on 2 and 4 H200. Ranks that are threads
- * of one process take them only when asked to: there the driver was seen to hold a rank's copies back until another's kernel,
- * which waits for them, had ended.
+ * From so many bytes on, copy engines move an allreduce or allgather of up to so many ranks: measured on 2 and 4 H200.
+ * Ranks that are threads of one process take them only when asked to: there the driver was seen to hold a rank's copies back until
+ * another's kernel, which waits for them, had ended.
  */
 static const struct engines_row {
     int nranks;
@@ -109,6 +109,12 @@ static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *trai
     return most > 0 ? most : 1;
 }
 
+/* What copy engines do, by the name of the algorithm that it is. */
+static const char *engines_algo(peal_kind kind)
+{
+    return kind == PEAL_ALLREDUCE ? "two_shot" : kind == PEAL_ALLGATHER ? "direct" : NULL;
+}
+
 static size_t engines_bytes(int nranks)
 {
     const struct engines_row *row = engines_rows;
@@ -122,11 +128,11 @@ bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, cons
 {
     const int proto = peali_config_get()->proto;
     const peal_algo *forced = comm->forced[c->kind];
+    const char *algo = engines_algo(c->kind);
     const size_t area = (size_t)peali_config_get()->engines_bytes;
     const bool can = comm->nranks <= PEALI_CUDA_RANKS && !apart(comm) && traits->sharing == 1 && !comm->device->far &&
                        area >= peali_engines_least(comm->nranks);
-    return c->kind == PEAL_ALLREDUCE && comm->nranks > 1 && can && most_ctas(comm, traits) > 1 &&
-           (!forced || strcmp(forced->name, "two_shot") == 0) &&
+    return algo && comm->nranks > 1 && can && most_ctas(comm, traits) > 1 && (!forced || strcmp(forced->name, algo) == 0) &&
            (proto == ENGINES || (proto < 0 && traits->processes && vector_bytes(comm, c) >= engines_bytes(comm->nranks)));
 }
 
@@ -150,9 +156,9 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         peali_coll_refuse(comm, c, "PEAL_PROTO=ll128 needs NVLink between all GPUs; unset it, or set ll or bulk");
         return false;
     }
-    if (proto == ENGINES && c->kind == PEAL_ALLREDUCE && !choice->engines && comm->nranks > 1) {
+    if (proto == ENGINES && engines_algo(c->kind) && !choice->engines && comm->nranks > 1) {
         peali_coll_refuse(comm, c, "PEAL_PROTO=engines needs GPUs that reach each other, one for each rank, PEAL_ENGINES of memory "
-                          "on each, two CTAs, and no other algorithm than two_shot; unset it, or set bulk");
+                          "on each, two CTAs, and no other algorithm than %s; unset it, or set bulk", engines_algo(c->kind));
         return false;
     }
     if (proto >= 0 && proto != PEALI_CUDA_BULK && apart(comm)) {
@@ -169,7 +175,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         choice->proto = PEALI_CUDA_BULK;
     choice->most_ctas = most_ctas(comm, traits);
     if (choice->engines) {
-        choice->algo = peali_algo_find(PEAL_ALLREDUCE, "two_shot");
+        choice->algo = peali_algo_find(problem.kind, engines_algo(problem.kind));
         choice->proto = PEALI_CUDA_BULK;
         choice->ctas = choice->most_ctas - 1;
         return true;
