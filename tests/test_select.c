@@ -211,6 +211,15 @@ static void test_slices(void **state)
         assert_int_equal(peali_tuning_slices(cases[i][0], cases[i][1]), cases[i][2]);
 }
 
+/* What ranks that see no buffers of each other cut vectors into. */
+static void test_shared_slices(void **state)
+{
+    static const int longest[][2] = {{2, 128}, {8, 128}, {9, 512}, {16, 512}, {43, 512}, {44, 2048}, {64, 2048}};
+    assert_true(peali_tuning_read(NULL, &table, why));
+    for (size_t i = 0; i < sizeof longest / sizeof longest[0]; i++)
+        takes("shm", longest[i][0], 4 << 20, "two_shot", (size_t)longest[i][1] << 10);
+}
+
 enum { SIZES = 22 };
 
 static void note_choices(peal_comm *comm, int rank, void *ctx)
@@ -244,7 +253,7 @@ int main(void)
         cmocka_unit_test(test_lookup),      cmocka_unit_test(test_others_are_built_in), cmocka_unit_test(test_fallback),
         cmocka_unit_test(test_always_some), cmocka_unit_test(test_malformed),           cmocka_unit_test(test_too_much),
         cmocka_unit_test(test_hash),        cmocka_unit_test(test_slices),              cmocka_unit_test(test_ranks_agree),
-        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_hosts),       cmocka_unit_test(test_shared_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ enum {
     PARLEY_MS = 1000,      /* ARCHITECTURE, "Running": a call not done after 1 s sends its signature to every rank */
     LANDINGS = 2,           /* W in push: more slices in flight would not stay in cache, and programs within a host are short */
     LAND_BYTES = 256 << 10, /* 2 W areas of it are 1 MiB a rank, of which what is used is there */
+    LAND_SHARE = 128 << 10, /* for each other rank: 2 W areas take 512 KiB then, and all less than the 1 MiB of peal/mpi.h */
 };
 
 /* What every rank tells all others at the start; plain data, no padding. */
@@ -150,10 +151,28 @@ static peal_status force_configured(peal_comm *comm)
     return PEAL_ERR_CONFIG;
 }
 
+/*
+ * Of one landing area: twice the longest slice that the table has for processes of one host, for its blocks begin on cache lines.
+ * Threads see each other's buffers, so they have no use for long ones.
+ */
+static size_t land_bytes(const peal_comm *comm, bool threads)
+{
+    const peali_tuning *tuning = peali_tuning_get();
+    size_t most = (size_t)(comm->nranks - 1) * LAND_SHARE, bytes = 0;
+    peali_tuning_span rows = {NULL, 0};
+    if (tuning && !threads)
+        rows = peali_tuning_find(tuning, PEAL_ALLREDUCE, "shm", comm->nranks, 1);
+    for (int i = 0; i < rows.nrows; i++)
+        bytes = 2 * rows.rows[i].slice_bytes > bytes ? 2 * rows.rows[i].slice_bytes : bytes;
+    bytes = bytes < most ? bytes / 64 * 64 : most;
+    return bytes > LAND_BYTES ? bytes : LAND_BYTES;
+}
+
 /* What this rank shows to those within reach: in its pool, where ranks are processes that share memory. */
 static peal_status show(peal_comm *comm, bool threads, hello *mine)
 {
-    const peali_layout *l = &comm->layout;
+    peali_layout *l = &comm->layout;
+    l->land_bytes = l->land_bytes ? l->land_bytes : land_bytes(comm, threads);
     bool pulls = l->pull || (l->apart && !l->push); /* in every call */
     peali_lands lands = {pulls ? 0 : 2 * l->landings, l->land_bytes};
     if (!threads && !l->apart && peali_host_open(&comm->host, &mine->host) == PEAL_ERR_MEMORY)
@@ -361,7 +380,6 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
         comm->layout = *layout;
     if (status == PEAL_OK) {
         comm->layout.landings = comm->layout.window ? comm->layout.window : LANDINGS;
-        comm->layout.land_bytes = comm->layout.land_bytes ? comm->layout.land_bytes : LAND_BYTES;
         peali_setting setting = {.net = net, .staged = comm->layout.staged};
         setting.parley_ns = (int64_t)(comm->layout.parley_ms ? comm->layout.parley_ms : PARLEY_MS) * 1000000;
         status = boot->agree(boot->ctx, meet(boot, comm, all, &setting));
