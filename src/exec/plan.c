@@ -1,6 +1,7 @@
 /*
- * Offsets: slice k of m elements is [k*m/K, (k+1)*m/K), block b of them is [b*m/B, (b+1)*m/B). One slice, the common case for small
- * calls, has its offsets in a table; with more slices a division costs nothing beside the data.
+ * Offsets: slice k of m elements is [k*m/K, (k+1)*m/K), block b of them is [b*m/B, (b+1)*m/B). Slices have one of two lengths, so
+ * tables hold where blocks begin in each; what is left is a division where there is more than one slice. Two-shot on 60 ranks asks
+ * for 400 such places in each slice.
  */
 #include "exec/plan.h"
 
@@ -15,26 +16,30 @@ static size_t share(size_t count, int64_t part, int64_t parts)
     return (size_t)((unsigned __int128)count * (uint64_t)part / (uint64_t)parts);
 }
 
+/* Elements from the start of the vector to slice SLICE. LONGER: it has one more than the shortest. */
+static size_t slice_start(const peali_plan *plan, int32_t slice, bool *longer)
+{
+    size_t slices = (size_t)plan->job.slices, over = (size_t)slice * plan->over; /* both are below 2^31 */
+    if (slices == 1)
+        return *longer = false;
+    *longer = over % slices + plan->over >= slices;
+    return (size_t)slice * plan->least + over / slices;
+}
+
 /* Bytes from the start of the vector to block BLOCK in slice SLICE. */
 static size_t block_offset(const peali_plan *plan, int32_t block, int32_t slice)
 {
-    int32_t nblocks = plan->program->nblocks, slices = plan->job.slices;
-    size_t first, end, at;
+    int32_t nblocks = plan->program->nblocks;
+    size_t first, at;
+    bool longer;
     if (plan->blockwise) {
         first = share(plan->total, block, nblocks);
-        end = share(plan->total, block + 1, nblocks);
-        at = first + share(end - first, slice, slices);
+        at = first + share(share(plan->total, block + 1, nblocks) - first, slice, plan->job.slices);
     } else {
-        first = share(plan->total, slice, slices);
-        end = share(plan->total, slice + 1, slices);
-        at = first + share(end - first, block, nblocks);
+        first = slice_start(plan, slice, &longer);
+        at = first + share(plan->least + longer, block, nblocks);
     }
     return at * plan->elem_bytes;
-}
-
-static size_t cut_offset(const peali_plan *plan, int32_t cut, int32_t slice)
-{
-    return plan->cut_offset ? plan->cut_offset[cut] : block_offset(plan, plan->program->cuts[cut], slice);
 }
 
 int32_t peali_plan_units(const peali_plan *plan, const peali_instr *i)
@@ -55,8 +60,10 @@ peali_span peali_plan_span(const peali_plan *plan, const peali_instr *i, int32_t
     const int32_t *cuts = plan->program->cuts;
     if (plan->blockwise)
         return block_span(plan, cuts[i->first] + unit, slice, cuts[base]);
-    size_t first = cut_offset(plan, i->first, slice);
-    return (peali_span){first, first - cut_offset(plan, base, slice), cut_offset(plan, i->end, slice) - first};
+    bool longer;
+    size_t start = slice_start(plan, slice, &longer) * plan->elem_bytes;
+    const size_t *at = plan->cut_offset[longer];
+    return (peali_span){start + at[i->first], at[i->first] - at[base], at[i->end] - at[i->first]};
 }
 
 static peali_span range_span(const peali_plan *plan, const int32_t blocks[2], int32_t slice)
@@ -157,13 +164,17 @@ void peali_plan_divide(const peali_plan *plan, int32_t slice, unsigned char *vec
 static bool place_cuts(peali_plan *plan)
 {
     const peali_program *p = plan->program;
-    if (plan->job.slices > 1)
-        return true;
-    size_t *at = peali_arena_get(&plan->arena, (size_t)p->ncuts + 1, sizeof *at);
-    for (int32_t c = 0; at && c < p->ncuts; c++)
-        at[c] = block_offset(plan, p->cuts[c], 0);
-    plan->cut_offset = at;
-    return at != NULL;
+    plan->least = plan->total / (size_t)plan->job.slices;
+    plan->over = plan->total % (size_t)plan->job.slices;
+    for (size_t longer = 0; longer < 2 && !plan->blockwise; longer++) {
+        size_t *at = peali_arena_get(&plan->arena, (size_t)p->ncuts + 1, sizeof *at);
+        for (int32_t c = 0; at && c < p->ncuts; c++)
+            at[c] = share(plan->least + longer, p->cuts[c], p->nblocks) * plan->elem_bytes;
+        if (!at)
+            return false;
+        plan->cut_offset[longer] = at;
+    }
+    return true;
 }
 
 /* The most that BLOCKS blocks take in a slice. */

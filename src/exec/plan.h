@@ -52,7 +52,8 @@ typedef struct peali_plan {
     bool blockwise;
     peali_stream stream;
     size_t unit_bytes;     /* blockwise: room for one block of one slice, in scratch, staging and landings */
-    size_t *cut_offset;    /* bytes from the start of a buffer to each cut; one slice only, else NULL */
+    size_t least, over;    /* elements of the shortest slice, and what of the vector is left over by such slices */
+    size_t *cut_offset[2]; /* bytes from a slice's start to each cut: of the shortest, and of one element more; not blockwise */
     size_t *slot_offset;   /* bytes from the start of a slice's scratch to each scratch buffer */
     size_t scratch_bytes;  /* of one slice in flight */
     size_t slice_bytes;    /* of the longest slice of the vector */

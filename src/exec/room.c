@@ -239,9 +239,10 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     for (int32_t k = 0; k < plan->nleads; k++)
         r->leads[k].state = PEALI_LEAD_TO_COME;
     show_buffers(r, plan);
+    int32_t area = r->lands.areas > 0 ? (int32_t)(r->base % (uint64_t)r->lands.areas) : 0;
     for (int32_t w = 0; w < plan->job.window; w++) {
         size_t at = (size_t)w * (size_t)plan->nreqs;
-        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, w), r->over + at, r->reqs + at};
+        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), r->over + at, r->reqs + at};
     }
 }
 

@@ -160,7 +160,7 @@ void peali_run_leave(peali_runner *r, peali_cursor *c)
     if (r->plan->program->mode == PEALI_PUSH)
         learn(r, c);
     c->slice += r->plan->job.window;
-    c->area = peali_run_area(r, c->slice);
+    c->area = peali_run_area(r, c->area, r->plan->job.window);
     c->pc = 0;
     r->left--;
     int32_t first = most(0, r->cursors[peali_run_oldest(r)].slice);

@@ -98,10 +98,10 @@ static inline uint64_t peali_run_slice(const peali_runner *r, const peali_cursor
     return r->base + (uint64_t)c->slice;
 }
 
-/* Push: the landing area of SLICE. */
-static inline int32_t peali_run_area(const peali_runner *r, int32_t slice)
+/* Push: the landing area that comes BY behind AREA, at most all of them. */
+static inline int32_t peali_run_area(const peali_runner *r, int32_t area, int32_t by)
 {
-    return r->lands.areas > 0 ? (int32_t)((r->base + (uint64_t)slice) % (uint64_t)r->lands.areas) : 0;
+    return area + by < r->lands.areas ? area + by : area + by - r->lands.areas;
 }
 
 /*

@@ -26,7 +26,7 @@ typedef struct action {
     uint8_t kind;
     uint16_t nsrc, ndst;
     int32_t operands; /* the first; sources, then destinations */
-    size_t bytes;
+    size_t bytes, count;
 } action;
 
 struct peali_small {
@@ -57,7 +57,8 @@ static void note(const peali_runner *r, peali_small *small)
     for (; small->nactions < p->ninstrs; small->nactions++) {
         const peali_instr *i = &p->instrs[small->nactions];
         action *a = &small->actions[small->nactions];
-        *a = (action){i->kind, i->nsrc, 0, small->noperands, i->nsrc > 0 ? peali_run_length(r, &c, i, 0) : 0};
+        size_t bytes = i->nsrc > 0 ? peali_run_length(r, &c, i, 0) : 0;
+        *a = (action){i->kind, i->nsrc, 0, small->noperands, bytes, bytes / r->plan->elem_bytes};
         bool filled = false;
         for (int32_t k = i->locs + i->nsrc; k < i->locs + i->nsrc + i->ndst; k++) {
             a->ndst += p->locs[k].buf >= 0 || !filled;
@@ -152,7 +153,7 @@ static void compute(peali_runner *r, const action *a, const operand *o)
     place(r, o, a->nsrc, (void **)r->src);
     place(r, to, a->ndst, r->dst);
     if (a->nsrc > 1)
-        r->plan->reduce(r->dst, a->ndst, r->src, a->nsrc, a->bytes / r->plan->elem_bytes, false);
+        r->plan->reduce(r->dst, a->ndst, r->src, a->nsrc, a->count, false);
     for (int k = 0; k < a->ndst; k++) {
         if (a->nsrc == 1)
             copy(r->dst[k], r->src[0], a->bytes);
