@@ -45,8 +45,7 @@ static bool decide(why *w)
 
 static int window(const why *w)
 {
-    int most = peali_tuning_window(hosts(w));
-    return w->slices < (size_t)most ? (int)w->slices : most;
+    return w->slices < PEALI_TUNING_WINDOW ? (int)w->slices : PEALI_TUNING_WINDOW;
 }
 
 static void print_decision(const why *w)

@@ -114,7 +114,7 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
         return false;
     cut(comm, bytes, comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes, job);
     job->mode = mode(comm, kind, bytes, job);
-    int window = comm->layout.window ? comm->layout.window : peali_tuning_window(hosts(comm));
+    int window = comm->layout.window ? comm->layout.window : PEALI_TUNING_WINDOW;
     window = job->mode == PEALI_PUSH ? comm->layout.landings : window;
     job->window = job->slices < window ? job->slices : window;
     return true;

@@ -29,14 +29,10 @@ enum {
 };
 
 /*
- * W. More slices in flight than a pipeline is deep gain nothing within a host; 4 covers trees to 16 ranks (LOWERING, "Order of
- * slices"). Between hosts they also cover the time that a rank needs to take notice: 16 MiB in slices of 128 KiB, rings over 4
- * hosts of 2 ranks on busy cores, links of 100 Mbit/s: 0.92 of the link with 4, 0.96 with 16.
+ * W. More slices in flight than a pipeline is deep gain nothing; 4 covers trees to 16 ranks (LOWERING, "Order of slices"). Between
+ * hosts more of them wait for each other in the sockets of a link, and the oldest, which the next round waits for, waits longest.
  */
-static inline int peali_tuning_window(int nhosts)
-{
-    return nhosts > 1 ? 16 : 4;
-}
+enum { PEALI_TUNING_WINDOW = 4 };
 
 typedef struct peali_tuning_row {
     peal_kind kind;
