@@ -28,6 +28,13 @@ static const int64_t DRIVE_ALONE_NS = 500 * 1000; /* without messages of its own
 
 static const int64_t LONG_NS = 10 * 1000000; /* who waited for so long does not feel a nap */
 static const int64_t NAP_NS = 50 * 1000;
+/*
+ * Where ranks share cores, yielding to each other is work as well, and takes the core from the one that has some: across hosts,
+ * who waited for longer than a message takes there sleeps for a part of that time, so that it notices late by no more than that.
+ */
+static const int64_t DOZE_AFTER_NS = 100 * 1000;
+enum { DOZE_PART = 4 };
+static const int64_t DOZE_MOST_NS = 250 * 1000;
 static const int64_t HEED_NS = 1000000; /* calls that follow each other faster need not all ask whether one before them was wrong */
 static const int64_t PATIENT_NS = 60 * 1000000000LL;
 static const int64_t DEFAULT_TIMEOUT_NS = 1800 * 1000000000LL;
@@ -335,10 +342,20 @@ void peali_runner_last_words(peali_runner *r)
         peali_run_say_quarrel(r->net->rank, &r->quarrel);
 }
 
+/* For how long a rank that waits may sleep now. */
+static int64_t nap_ns(const peali_runner *r)
+{
+    bool across = r->nreach < r->net->nranks;
+    if (r->crowded && across && r->waited_ns > DOZE_AFTER_NS)
+        return r->waited_ns / DOZE_PART < DOZE_MOST_NS ? r->waited_ns / DOZE_PART : DOZE_MOST_NS;
+    return r->verdict != PEAL_OK || r->waited_ns > LONG_NS ? NAP_NS : 0;
+}
+
 void peali_run_rest(const peali_runner *r)
 {
-    if (r->verdict != PEAL_OK || r->waited_ns > LONG_NS)
-        peali_clock_sleep(NAP_NS);
+    int64_t nap = nap_ns(r);
+    if (nap > 0)
+        peali_clock_sleep(nap);
     else if (yields(r))
         peali_clock_yield();
     else
