@@ -6,6 +6,7 @@
 #include "cmd_bench_gpu.h"
 #include "commands.h"
 #include "report.h"
+#include "ulp.h"
 
 static int race_hosts(peali_race *race, const peali_origin *host)
 {
@@ -45,6 +46,17 @@ static int refuse(const char *why)
     return 2;
 }
 
+/* All that --ulp is to measure rounds, and can be known exactly. */
+static bool rounds(const peali_flags *flags)
+{
+    bool all = flags->kind != PEAL_ALLGATHER && flags->kind != PEAL_BROADCAST;
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++)
+        for (int op = 0; op < PEAL_OP_COUNT; op++)
+            if ((flags->types >> type & 1) && (flags->ops >> op & 1))
+                all &= peali_ulp_takes((peal_type)type, (peal_op)op);
+    return all;
+}
+
 /* What cannot be raced, or NULL. */
 static const char *misused(const peali_flags *flags)
 {
@@ -55,8 +67,11 @@ static const char *misused(const peali_flags *flags)
         return "--vs mpi wants ranks that are MPI processes: start it by mpirun, without --threads";
     if (flags->cuda && flags->vs_mpi)
         return "--mem cuda: the peer is NCCL; give --vs nccl";
-    if (!flags->cuda && (flags->vs_nccl || flags->gpus || flags->graph || flags->registered || flags->calls > 1))
-        return "--vs nccl, -g, -m, --graph and --register are for GPUs; give --mem cuda too";
+    if (!flags->cuda && (flags->vs_nccl || flags->gpus || flags->graph || flags->registered || flags->calls > 1 || flags->ulp))
+        return "--vs nccl, -g, -m, --graph, --register and --ulp are for GPUs; give --mem cuda too";
+    if (flags->ulp && !rounds(flags))
+        return "--ulp is for sums and averages (-o) of fp8_e4m3, fp8_e5m2, fp16, bf16, float and double (-t), "
+               "by allreduce, reduce_scatter and reduce";
     if (flags->gpus && flags->threads)
         return "-g is the number of threads too; leave --threads away";
     if (flags->cuda && flags->threads)

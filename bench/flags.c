@@ -8,7 +8,7 @@
 
 #include "sched/tuning.h"
 
-enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE, F_MEM, F_GRAPH, F_REGISTER };
+enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE, F_MEM, F_GRAPH, F_REGISTER, F_ULP };
 
 static const struct flag {
     int code;
@@ -31,6 +31,7 @@ static const struct flag {
     {'m', "agg_iters", "N", "--mem cuda: calls enqueued in a row for one time, which is divided by N (1)"},
     {F_GRAPH, "graph", "N", "--mem cuda: also race N calls that are captured into a graph and replayed"},
     {F_REGISTER, "register", NULL, "--mem cuda: Peal's buffers are registered (peal_register)"},
+    {F_ULP, "ulp", NULL, "--mem cuda: also the largest error of sums that round, in units in the last place of exact ones"},
     {F_THREADS, "threads", "N", "ranks are N threads of this process (they are MPI processes)"},
     {F_JSON, "json", "FILE", "write machine, versions and rows to FILE"},
     {F_PLOT, "plot", "FILE.svg", "draw time against size to FILE.svg, by gnuplot"},
@@ -188,6 +189,7 @@ static bool set(peali_flags *flags, int code, char *text)
     case 'm': return number(text, 1, &flags->calls);
     case F_GRAPH: return number(text, 1, &flags->graph);
     case F_REGISTER: flags->registered = true; return true;
+    case F_ULP: flags->ulp = true; return true;
     case F_THREADS: return number(text, 1, &flags->threads);
     case F_JSON: flags->json = text; return true;
     case F_PLOT: flags->plot = text; return true;

@@ -22,6 +22,7 @@ typedef struct peali_flags {
     bool cuda;           /* buffers on GPUs */
     bool vs_mpi, vs_nccl;
     bool registered; /* on GPUs: Peal's buffers are */
+    bool ulp;        /* on GPUs: errors of sums are measured */
     int threads; /* 0: ranks are MPI processes */
     int gpus;    /* as THREADS, each with a GPU */
     int calls;   /* on GPUs: in a row, for one time */

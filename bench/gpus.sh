@@ -119,7 +119,7 @@ fi
     table allreduce 110 $ranks allreduce --mem cuda $per_gpu -b 16 -e "$most" -f 4 --graph 50
     table allreduce_in_place 60 $ranks allreduce --mem cuda $per_gpu -b 16 -e "$most" -f 16 --graph 50 --inplace yes
     table allreduce_eager 40 $ranks allreduce --mem cuda $per_gpu -b 16 -e 1M -f 4 -m 20
-    table allreduce_bf16 40 $ranks allreduce --mem cuda $per_gpu -b 1K -e "$most" -f 32 --graph 20 -t bf16
+    table allreduce_bf16 40 $ranks allreduce --mem cuda $per_gpu -b 1K -e "$most" -f 32 --graph 20 -t bf16 --ulp
     for kind in allgather reduce_scatter broadcast reduce; do
         table $kind 40 $ranks $kind --mem cuda $per_gpu -b 1K -e "$most" -f 32 --graph 20
     done

@@ -37,6 +37,7 @@ typedef struct peali_row {
     int calls;     /* on GPUs: in a row, or in the graph, for each sample; the times are by events, for one of them. 0: no GPU */
     double host_us, enqueue_us; /* and by the host's clock, to the end and to when all were enqueued; medians */
     int ctas;      /* of a call */
+    double ulp;    /* --ulp: the largest error of a call on data that rounds, in units in the last place of the exact result */
     double link;   /* busbw, over what the links gave to plain copies; 0: not known */
 } peali_row;
 

@@ -347,15 +347,44 @@ static void time_all(peali_gpu_race *g, double *samples, int iters)
     g->team->max(g->team, samples, g->race->nrunners * CLOCKS * iters);
 }
 
+/* The largest error of this rank's results. */
+static double worst_ulp(const peali_gpu_race *g, const peali_runner *runner, const peali_ulp *ulp)
+{
+    size_t first = kind_of(g) == PEAL_REDUCE_SCATTER ? (size_t)g->team->rank * g->count : 0;
+    bool none = kind_of(g) == PEAL_REDUCE && g->team->rank != 0;
+    return none ? 0 : peali_bench_gpu_ulp(&g->gpu, ulp, to(g, runner), first, g->count);
+}
+
+/* One more turn of each runner, whose first call is on data that rounds; ERRORS has one for each. */
+static void measure_ulps(peali_gpu_race *g, double *errors)
+{
+    peali_ulp ulp;
+    if (!peali_ulp_create(&ulp, g->team->rank, g->team->nranks, g->type, g->op))
+        peali_race_fail(g->team, "--ulp", "no memory");
+    for (int i = 0; i < g->race->nrunners; i++) {
+        const peali_runner *runner = &g->race->runners[i];
+        force(g, runner);
+        peali_bench_gpu_tile(&g->gpu, from(g, runner), g->vector, ulp.mine, PEALI_ULP_PERIOD * g->elem);
+        g->team->barrier(g->team);
+        enqueue(g, i);
+        errors[i] = worst_ulp(g, runner, &ulp);
+    }
+    g->team->max(g->team, errors, g->race->nrunners);
+    peali_ulp_destroy(&ulp);
+}
+
 static void report(peali_gpu_race *g, double *samples, int iters)
 {
-    double wrong[PEALI_RUNNERS];
+    double wrong[PEALI_RUNNERS], ulps[PEALI_RUNNERS] = {0};
     peali_race *race = g->race;
     count_wrong(g, wrong);
     if (peal_comm_error(g->team->comm) != PEAL_OK)
         peali_race_fail(g->team, "peal", peal_status_text(peal_comm_error(g->team->comm)));
+    if (race->flags->ulp)
+        measure_ulps(g, ulps);
     for (int i = 0; i < race->nrunners; i++) {
         peali_row row = score(g, i, samples + (size_t)i * CLOCKS * (size_t)iters, iters);
+        row.ulp = ulps[i];
         row.wrong = wrong[i];
         row.verified = race->flags->check && wrong[i] == 0;
         peali_race_keep(race, row);

@@ -1,12 +1,14 @@
 /* The link is measured by the copy engines, which are what moves most between two GPUs: no kernel of anybody is in that limit. */
 #include "rank_gpu.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LINK_BYTES = 64 << 20, LINK_COPIES = 4, LINK_ROUNDS = 3 };
+enum { ULP_PIECES = 64, ULP_PIECE = 1 << 16 /* elements: together all of a vector of 4 Mi */ };
 
 void peali_bench_must(const peali_bench_gpu *gpu, peali_cu_result result, const char *call)
 {
@@ -90,6 +92,25 @@ void peali_bench_gpu_differ(const peali_bench_gpu *gpu, const peali_bench_places
     unsigned x = ctas < 1024 ? (unsigned)ctas : 1024, y = slots < 64 ? (unsigned)slots : 64;
     peali_bench_must(gpu, gpu->cu->LaunchKernel(gpu->differ, x, y, 1, 512, 1, 1, 0, gpu->stream, parameters, NULL),
                      "cuLaunchKernel of the kernel that verifies");
+}
+
+/* Of long vectors so many pieces: each block of a ring is summed in an order of its own. */
+double peali_bench_gpu_ulp(const peali_bench_gpu *gpu, const peali_ulp *ulp, peali_cu_ptr have, size_t first, size_t count)
+{
+    size_t elem = peal_type_bytes(ulp->type);
+    char *room = malloc(ULP_PIECE * elem);
+    double worst = 0;
+    if (!room)
+        peali_race_fail(gpu->team, "--ulp", "no memory");
+    for (size_t p = 0; p < ULP_PIECES; p++) {
+        size_t at = p * count / ULP_PIECES, n = (p + 1) * count / ULP_PIECES - at;
+        n = n < ULP_PIECE ? n : ULP_PIECE;
+        peali_bench_gpu_copy(gpu, (uintptr_t)room, have + at * elem, n * elem);
+        peali_bench_gpu_wait(gpu);
+        worst = fmax(worst, peali_ulp_error(ulp, first + at, room, n));
+    }
+    free(room);
+    return worst;
 }
 
 static long ctas_of(const peali_bench_gpu *gpu, peali_cu_node node)

@@ -10,6 +10,7 @@
 
 #include "cuda/driver.h"
 #include "race.h"
+#include "ulp.h"
 
 typedef struct peali_bench_gpu {
     peali_team *team;
@@ -46,6 +47,9 @@ typedef struct peali_bench_places {
     size_t slots;
 } peali_bench_places;
 void peali_bench_gpu_differ(const peali_bench_gpu *gpu, const peali_bench_places *places, peali_cu_ptr count);
+
+/* The largest error of COUNT results at HAVE, the first of which is element FIRST; after all that was enqueued. */
+double peali_bench_gpu_ulp(const peali_bench_gpu *gpu, const peali_ulp *ulp, peali_cu_ptr have, size_t first, size_t count);
 
 /* CTAs of the largest kernel in GRAPH: a call may be several, one after the other. */
 long peali_bench_gpu_ctas(const peali_bench_gpu *gpu, peali_cu_graph graph);

@@ -20,9 +20,11 @@ void peali_report_gpu_head(const peali_race *race, const peali_origin *host)
         printf("# link: busbw over %.1f GB/s, which plain copies from each GPU to the next give, all at once\n", gpu->link);
     printf("# min, median, P99: one call of the slowest rank by events; host, enqueue: medians by the host's clock, to the end\n"
            "# and until it was enqueued; calls: in a row, or in one graph, for each sample; algbw and busbw of the median\n");
-    printf("#%11s %12s %7s %6s %6s %-5s %-15s %-10s %-5s %5s %10s %10s %10s %10s %10s %8s %8s %6s %5s %7s %8s\n", "size", "count",
-           "type", "redop", "place", "impl", "variant", "buffers", "mode", "calls", "min", "median", "P99", "host", "enqueue",
-           "algbw", "busbw", "link", "CTAs", "#wrong", "samples");
+    if (race->flags->ulp)
+        puts("# ulp: the largest error of one more call, on data that rounds, in units in the last place of the exact result");
+    printf("#%11s %12s %7s %6s %6s %-5s %-15s %-10s %-5s %5s %10s %10s %10s %10s %10s %8s %8s %6s %5s %7s %7s %8s\n", "size",
+           "count", "type", "redop", "place", "impl", "variant", "buffers", "mode", "calls", "min", "median", "P99", "host",
+           "enqueue", "algbw", "busbw", "link", "CTAs", "ulp", "#wrong", "samples");
     printf("#%11s %12s %7s %6s %6s %-5s %-15s %-10s %-5s %5s %10s %10s %10s %10s %10s %8s %8s %6s\n", "(B)", "(elements)", "", "",
            "", "", "", "", "", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)", "(%)");
     fflush(stdout);
@@ -30,15 +32,18 @@ void peali_report_gpu_head(const peali_race *race, const peali_origin *host)
 
 void peali_report_gpu_row(const peali_race *race, const peali_row *row)
 {
-    char wrong[24] = "N/A", link[16] = "-";
+    char wrong[24] = "N/A", link[16] = "-", ulp[24] = "-";
     if (race->flags->check)
         snprintf(wrong, sizeof wrong, "%.0f", row->wrong);
     if (row->link > 0)
         snprintf(link, sizeof link, "%.1f", 100 * row->link);
-    printf(" %11zu %12zu %7s %6s %6s %-5s %-15s %-10s %-5s %5d %10.2f %10.2f %10.2f %10.2f %10.2f %8.3f %8.3f %6s %5d %7s %8d\n",
+    if (race->flags->ulp)
+        snprintf(ulp, sizeof ulp, "%.4g", row->ulp);
+    printf(" %11zu %12zu %7s %6s %6s %-5s %-15s %-10s %-5s %5d %10.2f %10.2f %10.2f %10.2f %10.2f %8.3f %8.3f %6s %5d %7s %7s"
+           " %8d\n",
            row->bytes, row->count, peal_type_name(row->type), peal_op_name(row->op), row->inplace ? "in" : "out", row->impl,
            row->variant, row->buffers, row->mode, row->calls, row->min_us, row->median_us, row->p99_us, row->host_us,
-           row->enqueue_us, row->algbw, row->busbw, link, row->ctas, wrong, row->samples);
+           row->enqueue_us, row->algbw, row->busbw, link, row->ctas, ulp, wrong, row->samples);
     fflush(stdout);
 }
 

@@ -46,13 +46,15 @@ static void add_known(cJSON *to, const char *name, double value)
         cJSON_AddNullToObject(to, name);
 }
 
-static void add_gpu_figures(cJSON *to, const peali_row *row)
+static void add_gpu_figures(cJSON *to, const peali_race *race, const peali_row *row)
 {
     cJSON_AddNumberToObject(to, "calls", row->calls);
     cJSON_AddNumberToObject(to, "host_us", row->host_us);
     cJSON_AddNumberToObject(to, "enqueue_us", row->enqueue_us);
     cJSON_AddNumberToObject(to, "ctas", row->ctas);
     add_known(to, "link", row->link);
+    if (race->flags->ulp) /* null: infinite */
+        cJSON_AddNumberToObject(to, "ulp", row->ulp);
 }
 
 static void add_versions(cJSON *root, const peali_team *team)
@@ -95,7 +97,7 @@ static void add_row(cJSON *rows, const peali_race *race, const peali_row *row, c
     cJSON_AddBoolToObject(to, "chosen", row->chosen);
     add_figures(to, row);
     if (race->gpu)
-        add_gpu_figures(to, row);
+        add_gpu_figures(to, race, row);
     cJSON_AddItemToArray(rows, to);
 }
 

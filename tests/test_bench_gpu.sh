@@ -43,6 +43,11 @@ fi
 refuses 2 'give --mem cuda too' --vs nccl
 refuses 2 'give --mem cuda too' -g 2
 refuses 2 'give --mem cuda too' --register
+refuses 2 'give --mem cuda too' --ulp
+refuses 2 '--ulp is for sums and averages (-o) of fp8_e4m3' --mem cuda -g 2 --ulp -t int32
+refuses 2 '--ulp is for sums and averages' --mem cuda -g 2 --ulp -t all
+refuses 2 '--ulp is for sums and averages' --mem cuda -g 2 --ulp -o max
+timeout 60 "$peal" bench allgather --mem cuda -g 2 --ulp > out 2> err && die "--ulp takes an allgather"
 refuses 2 'give --vs nccl' --mem cuda --vs mpi
 refuses 2 'give -g N' --mem cuda --threads 2
 refuses 2 "wrong value 'gpu'" --mem gpu
@@ -103,6 +108,25 @@ python3 - <<'P' || die "the wrong result is not told of"
 import json
 told = {row["variant"]: row["verified"] for row in json.load(open("wrong.json"))["rows"]}
 assert told == {"auto": True, "default": False, "registered": False, "symmetric": False}, told
+P
+
+# Errors: of two ranks' sums half a unit; of three, one and no more. The fifth call of each mode of NCCL is the one on data that
+# rounds.
+for kind in allreduce reduce_scatter reduce; do
+    races $kind --mem cuda -g 3 -b 3600 -e 3600 -n 2 -w 1 --inplace both --graph 2 --ulp --vs nccl --json $kind.json
+    [ "$(grep -c ' [01][.0-9]*  *0  *2$' out)" = 16 ] || die "--ulp: the table of $kind does not have 16 errors"
+done
+races allreduce --mem cuda -g 2 -b 3600 -e 3600 -n 2 -w 1 --ulp -t bf16 -o avg --json two.json
+FAKE_NCCL_WRONG=5 races allreduce --mem cuda -g 2 $quick --ulp --vs nccl --json wrong.json
+python3 - <<'P' || die "the errors are not as they should be"
+import json
+kinds = ("allreduce", "reduce_scatter", "reduce")
+rows = {file: json.load(open(file + ".json"))["rows"] for file in kinds + ("two", "wrong", "race")}
+for file in kinds:
+    assert len(rows[file]) == 16 and all(0.4 < r["ulp"] <= 1 and r["verified"] for r in rows[file]), rows[file]
+assert 0.4 < rows["two"][0]["ulp"] <= 0.5, rows["two"]
+assert all((r["ulp"] > 1000) == (r["impl"] == "nccl") and r["verified"] for r in rows["wrong"]), rows["wrong"]
+assert not any("ulp" in r for r in rows["race"])
 P
 
 for kind in allgather reduce_scatter broadcast reduce; do
