@@ -98,7 +98,7 @@ template <int K> struct vectors {
     const unsigned char *from[K];
     unsigned char *to[K];
 
-    DEVICE_MEMBER vectors(const slice &s, const peali_cuda_op &op) : r(range_of(s, op.first, op.end)), fast(r.plain / 2 * 2)
+    DEVICE_MEMBER vectors(const slice &s, const peali_cuda_op &op) : r(range_of(s, op.first, op.end, false)), fast(r.plain / 2 * 2)
     {
         const peali_cuda_loc *locs = &s.c.locs[op.locs];
         UNROLL
@@ -229,7 +229,7 @@ template <class A> DEVICE void do_direct(const slice &s)
             done = reduce_fast<A, 4, 2>(s, op);
         else if (!rare && A::OFTEN)
             done = reduce_fast<A, 8, 1>(s, op);
-        reduce_slow<A>(s, op, range_of(s, op.first, op.end), done);
+        reduce_slow<A>(s, op, range_of(s, op.first, op.end, false), done);
     }
 }
 

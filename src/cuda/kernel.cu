@@ -317,7 +317,7 @@ DEVICE bool average(const slice &s, bool ok)
     const peali_cuda_call &c = s.c;
     if (meet(s.threads, !ok))
         return false;
-    const range r = range_of(s, c.wanted[0], c.wanted[1]);
+    const range r = range_of(s, c.wanted[0], c.wanted[1], false);
     for (uint32_t u = s.thread; u < r.words; u += s.threads) {
         uint64_t word;
         load_memory<1>(s, r, out_of(c), u, &word);
@@ -396,7 +396,7 @@ template <class P> DEVICE bool enter(slice &s, const record &r)
 }
 
 /* Of a run of operations each takes as many warps: what this thread does of it. Warps that are left over do nothing. */
-DEVICE void take_share(task &t, peali_cuda_op &op)
+template <class P> DEVICE void take_share(task &t, peali_cuda_op &op)
 {
     const slice &s = t.s;
     const uint32_t run = run_of(op), share = s.thread / 32 * op.peer >> 8;
@@ -404,7 +404,7 @@ DEVICE void take_share(task &t, peali_cuda_op &op)
     t.thread -= share * t.threads;
     t.number += share < run ? share : 0;
     op = load_op(&s.c.ops[t.number]);
-    t.r = range_of(s, op.first, op.end);
+    t.r = range_of(s, op.first, op.end, P::AHEAD);
     t.r.words = share < run ? t.r.words : 0;
 }
 
@@ -418,9 +418,9 @@ template <class P, class A> DEVICE bool run_slice(slice &s, const record &r, boo
         const uint32_t run = P::RUNS ? run_of(op) : 1;
         task t = {s, op, i, s.thread, s.threads, range()};
         if (run > 1)
-            take_share(t, op);
+            take_share<P>(t, op);
         else
-            t.r = range_of(s, op.first, op.end);
+            t.r = range_of(s, op.first, op.end, P::AHEAD);
         if (i > 0 || !P::AHEAD)
             ok = P::begin(t, ok);
         ready<P> o(t);

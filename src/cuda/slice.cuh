@@ -77,24 +77,28 @@ DEVICE unsigned char *out_of(const peali_cuda_call &c)
     return (unsigned char *)c.out - c.out_skip;
 }
 
-/* A range of blocks in IN or OUT, in words of 8 bytes. */
+/* A range of blocks, in words of 8 bytes. */
 struct range {
     uint32_t first, words; /* from the start of the slice, over all parts */
     uint32_t plain;        /* so many at its start lie in one piece, whole and aligned */
     uint64_t at;           /* bytes from the start of the vector, where there are plain ones */
 };
 
-DEVICE range range_of(const slice &s, uint32_t first, uint32_t end)
+/* CLIPPED: without the word, if any, of which nothing is there in the last pack of a part, where that is all of a range's end. */
+DEVICE range range_of(const slice &s, uint32_t first, uint32_t end, bool clipped)
 {
     const peali_cuda_call &c = s.c;
     uint32_t from = position(s, first), to = position(s, end), part = part_of(s, first);
     range r = {2 * from, 2 * (to - from), 0, 0};
     uint64_t in_part = s.at + (uint64_t)(from - part * s.packs) * PEALI_CUDA_PACK;
     r.at = part * c.part_bytes + in_part;
-    if (s.aligned && to <= (part + 1) * s.packs && in_part < c.part_bytes) {
-        uint64_t there = (c.part_bytes - in_part) / 8;
+    if (to > (part + 1) * s.packs || in_part >= c.part_bytes)
+        return r;
+    const uint64_t there = (c.part_bytes - in_part) / 8, begun = (c.part_bytes - in_part + 7) / 8;
+    if (clipped)
+        r.words = begun < r.words ? (uint32_t)begun : r.words;
+    if (s.aligned)
         r.plain = there < r.words ? (uint32_t)there : r.words;
-    }
     return r;
 }
 
@@ -142,11 +146,12 @@ DEVICE_SLOW uint64_t load_odd(const peali_cuda_call &c, const unsigned char *vec
     uint32_t bytes = bytes_at(c, at);
     const unsigned char *from = vector + part * c.part_bytes + at;
     uint64_t value = 0;
+    uint32_t i = 0;
     if (bytes == 8 && (uintptr_t)from % 8 == 0)
         return *(const uint64_t *)from;
-    if (bytes == 8 && (uintptr_t)from % 4 == 0)
-        return ((const uint32_t *)from)[0] | (uint64_t)((const uint32_t *)from)[1] << 32;
-    for (uint32_t i = 0; i < bytes; i++)
+    for (; (uintptr_t)from % 4 == 0 && i + 4 <= bytes; i += 4)
+        value |= (uint64_t)*(const uint32_t *)(from + i) << 8 * i;
+    for (; i < bytes; i++)
         value |= (uint64_t)from[i] << 8 * i;
     return value;
 }
@@ -158,15 +163,15 @@ DEVICE_SLOW void store_odd(const peali_cuda_call &c, unsigned char *vector, uint
     at += (uint64_t)(word - part * 2 * packs) * 8;
     uint32_t bytes = bytes_at(c, at);
     unsigned char *to = vector + part * c.part_bytes + at;
+    uint32_t i = 0;
     if (bytes == 8 && (uintptr_t)to % 8 == 0) {
         *(uint64_t *)to = value;
-    } else if (bytes == 8 && (uintptr_t)to % 4 == 0) {
-        ((uint32_t *)to)[0] = (uint32_t)value;
-        ((uint32_t *)to)[1] = (uint32_t)(value >> 32);
-    } else {
-        for (uint32_t i = 0; i < bytes; i++)
-            to[i] = (unsigned char)(value >> 8 * i);
+        return;
     }
+    for (; (uintptr_t)to % 4 == 0 && i + 4 <= bytes; i += 4)
+        *(uint32_t *)(to + i) = (uint32_t)(value >> 8 * i);
+    for (; i < bytes; i++)
+        to[i] = (unsigned char)(value >> 8 * i);
 }
 
 /* N words from word U of range R of VECTOR on. */
