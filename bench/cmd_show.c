@@ -35,8 +35,8 @@ static void usage(FILE *to)
           "  -n RANKS             number of ranks, 1 to 4096\n"
           "  -r RANK|all          whose schedule and program (0)\n"
           "  --nodes N+N...       ranks of each node, as 4+4+3, in place of -n (one node)\n"
-          "  --reach pull|push    ranks of a node read each other's memory (pull: shared memory) or write it (push: NVLink);\n"
-          "                       else the program has messages only\n"
+          "  --reach pull|push|place  ranks of a node read each other's memory (pull: shared memory), write it (push: NVLink),\n"
+          "                       or read it and write results there (place: direct calls); else the program has messages only\n"
           "  --root RANK          of a broadcast or reduce (0)\n"
           "  -h, --help           this text\n"
           "COLLECTIVE NAME:\n", to);
@@ -89,8 +89,11 @@ static bool set_nodes(request *q, const char *text)
 static bool set_reach(request *q, const char *text)
 {
     q->reach = true;
-    q->mode = strcmp(text, "push") == 0 ? PEALI_PUSH : PEALI_PULL;
-    return q->mode == PEALI_PUSH || strcmp(text, "pull") == 0;
+    int mode = PEALI_PULL;
+    while (mode < PEALI_MODES && strcmp(text, peali_mode_name((peali_mode)mode)) != 0)
+        mode++;
+    q->mode = (peali_mode)mode;
+    return mode < PEALI_MODES;
 }
 
 static bool set(request *q, int code, const char *text)

@@ -444,7 +444,7 @@ static void reset(world *w)
         m->call = 0;
         m->gone = 0;
         m->aliased = pick(w, 2);
-        m->staged = w->what->mode == PEALI_PULL && pick(w, 4) == 0;
+        m->staged = w->what->mode != PEALI_PUSH && pick(w, 4) == 0;
         memset(m->known, 0, sizeof m->known);
         memset(m->flags, 0, (size_t)w->ninstrs * sizeof *m->flags);
         memset(m->land_flags, 0, (size_t)(2 * SLICES * w->most_land) * sizeof *m->land_flags);

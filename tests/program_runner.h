@@ -3,9 +3,9 @@
  * does harm.
  *
  * Three calls in a row without a barrier, each of up to three slices in a window, over poisoned memory, in random interleavings of
- * ranks, slices and messages; one rank may be slow, random ranks have IN and OUT in one buffer or (pull) are staged, and messages
- * go on at once, or wait for their receive, or either. Harm is a wrong result (sums are neither commutative nor associative here),
- * a stop before the end, a write that nobody may do, or a message that is still open when its slice is left.
+ * ranks, slices and messages; one rank may be slow, random ranks have IN and OUT in one buffer or (but in push) are staged, and
+ * messages go on at once, or wait for their receive, or either. Harm is a wrong result (sums are neither commutative nor
+ * associative here), a stop before the end, a write that nobody may do, or a message that is still open when its slice is left.
  */
 #ifndef PROGRAM_RUNNER_H
 #define PROGRAM_RUNNER_H

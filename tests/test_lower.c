@@ -15,16 +15,15 @@ typedef struct shape {
     bool copies_first; /* no copy comes after a sum */
 } shape;
 
-static shape shape_of(const char *name, int n, int nreach, peali_mode mode, int rank)
+static shape shape_in(const peal_problem *problem, const char *name, int nreach, peali_mode mode, int rank)
 {
     int32_t ranks[MOST_RANKS];
     peali_program *p;
     shape s = {0};
-    peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = n, .nnodes = 1};
     for (int i = 0; i < nreach; i++)
         ranks[i] = nreach == 1 ? rank : i;
     peali_reach reach = {nreach, ranks, mode};
-    assert_int_equal(peali_lower(peali_algo_find(PEAL_ALLREDUCE, name), &problem, &reach, rank, &p), PEAL_OK);
+    assert_int_equal(peali_lower(peali_algo_find(problem->kind, name), problem, &reach, rank, &p), PEAL_OK);
     s.instrs = p->ninstrs;
     s.copies_first = true;
     for (int32_t i = 0; i < p->ninstrs; i++) {
@@ -44,6 +43,11 @@ static shape shape_of(const char *name, int n, int nreach, peali_mode mode, int 
     return s;
 }
 
+static shape shape_of(const char *name, int n, int nreach, peali_mode mode, int rank)
+{
+    return shape_in(&(peal_problem){.kind = PEAL_ALLREDUCE, .nranks = n, .nnodes = 1}, name, nreach, mode, rank);
+}
+
 static void test_two_shot_within_reach(void **state)
 {
     for (int n = 2; n <= MOST_RANKS; n *= 2)
@@ -54,6 +58,39 @@ static void test_two_shot_within_reach(void **state)
             assert_int_equal(s.most_src, n);
             assert_int_equal(s.most_dst, n);
             assert_int_equal(s.reread, 0);
+        }
+}
+
+/* One instruction of SRC sources and DST destinations, and nothing else but copies at home. */
+static void one_step(const peal_problem *p, const char *name, int rank, int src, int dst, int home)
+{
+    shape s = shape_in(p, name, p->nranks, PEALI_PLACE, rank);
+    assert_int_equal(s.instrs, 3 + home);
+    assert_int_equal(s.copies, home + (src == 1));
+    assert_int_equal(s.reduces, src > 1);
+    assert_int_equal(s.most_src, src);
+    assert_int_equal(s.most_dst, dst);
+}
+
+/* What a rank has in hand it stores for all: two rounds become one instruction a rank, and the root's copies into its own OUT. */
+static void test_place(void **state)
+{
+    for (int n = 3; n <= 16; n++)
+        for (int rank = 0; rank < n; rank++) {
+            peal_problem p = {.nranks = n, .nnodes = 1};
+            p.kind = PEAL_ALLREDUCE;
+            one_step(&p, "two_shot", rank, n, n, 0);
+            p.kind = PEAL_REDUCE_SCATTER;
+            one_step(&p, "direct", rank, n, 1, 0);
+            p.kind = PEAL_ALLGATHER;
+            one_step(&p, "direct", rank, 1, n, 0);
+            for (p.root = 0; p.root < n; p.root++) {
+                p.kind = PEAL_BROADCAST;
+                one_step(&p, "two_shot", rank, 1, rank == p.root ? n : n - 1,
+                         rank != p.root ? 0 : p.root == 0 || p.root == n - 1 ? 1 : 2);
+                p.kind = PEAL_REDUCE;
+                one_step(&p, "two_shot", rank, n, 1, 0);
+            }
         }
 }
 
@@ -75,6 +112,7 @@ static void test_ring_keeps_its_shape(void **state)
     for (int n = 3; n <= 16; n++)
         for (int r = 0; r < n; r++) {
             shape pull = shape_of("ring", n, n, PEALI_PULL, r), push = shape_of("ring", n, n, PEALI_PUSH, r);
+            shape place = shape_of("ring", n, n, PEALI_PLACE, r);
             assert_int_equal(pull.reduces, n - 1);
             assert_int_equal(pull.copies, n - 2);
             assert_int_equal(pull.reread, 2 * n - 4); /* all but the last copy, which nobody passes on */
@@ -83,6 +121,9 @@ static void test_ring_keeps_its_shape(void **state)
             assert_int_equal(push.reduces, n - 1);
             assert_int_equal(push.copies, n);
             assert_in_range(push.most_dst, 1, 2);
+            assert_int_equal(place.reduces, n - 1);
+            assert_in_range(place.copies, (n - 2) / 2, (n - 1) / 2); /* every other rank stores for the next one, too */
+            assert_in_range(place.most_dst, 1, 2);
         }
 }
 
@@ -150,7 +191,7 @@ int main(void)
         cmocka_unit_test(test_two_shot_within_reach), cmocka_unit_test(test_ring_over_messages),
         cmocka_unit_test(test_ring_keeps_its_shape),  cmocka_unit_test(test_one_shot_push),
         cmocka_unit_test(test_recursive_multiplying), cmocka_unit_test(test_sra_knomial),
-        cmocka_unit_test(test_tree_keeps_its_shape),
+        cmocka_unit_test(test_tree_keeps_its_shape),  cmocka_unit_test(test_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,7 +216,7 @@ static bool edit_kind_of(edit_program *e, int no, int variant)
 static bool edit_marks(edit_program *e, int no, edit_kind kind, int y)
 {
     static uint8_t marks[2][64];
-    if (no > 0 || y >= e->p.nreach || e->p.mode == PEALI_PULL)
+    if (no > 0 || y >= e->p.nreach || e->p.mode != PEALI_PUSH)
         return false;
     memcpy(marks[0], e->p.knows, (size_t)e->p.nreach);
     memcpy(marks[1], e->p.stores_to, (size_t)e->p.nreach);
@@ -279,7 +279,7 @@ static void say(const char *verdict, const subject *s, const edit *e, const char
 {
     const peal_problem *p = s->what.problem;
     print_message("%s: %s %s n %d root %d nodes %d %s rank %d instruction %d: %s %d%s%s\n", verdict, peal_kind_name(p->kind),
-                  s->algo->name, p->nranks, p->root, p->nnodes, s->what.mode == PEALI_PULL ? "pull" : "push", e->rank, e->no,
+                  s->algo->name, p->nranks, p->root, p->nnodes, peali_mode_name(s->what.mode), e->rank, e->no,
                   edit_names[e->kind], e->variant, *why ? ": " : "", why);
 }
 
@@ -371,7 +371,7 @@ static void try_problem(const peal_algo *algo, int n, int root)
             continue;
         if (peali_truth_make(algo, &p, &report, &truth) != PEAL_OK)
             fail_msg("%s", report.why);
-        for (int mode = PEALI_PULL; mode <= PEALI_PUSH; mode++)
+        for (int mode = PEALI_PULL; mode < PEALI_MODES; mode++)
             try_mode(algo, &p, truth, (peali_mode)mode);
         peali_truth_free(&truth);
     }

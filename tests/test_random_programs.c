@@ -1,5 +1,5 @@
 /*
- * Random legal schedules through the lowering, in both modes, on random nodes: check must prove the programs, and a runner of its
+ * Random legal schedules through the lowering, in all modes, on random nodes: check must prove the programs, and a runner of its
  * own (program_runner.h) must find no harm in them.
  *
  * usage: test_random_programs [SEEDS [FIRST]]
@@ -25,13 +25,13 @@ static void try_mode(const peal_problem *p, const peali_truth *truth, peali_mode
     peali_programs_report report;
     program_case what = {p, mode, (const peal_sched *const *)sched, (const peali_program *const *)program};
     if (peali_programs_lower(truth, mode, program) != PEAL_OK)
-        fail_msg("seed %u, %s: not lowered", seed, mode == PEALI_PULL ? "pull" : "push");
+        fail_msg("seed %u, %s: not lowered", seed, peali_mode_name(mode));
     for (int r = 0; r < p->nranks; r++)
         assert_int_equal(peali_sched_build(&random_algo, p, r, &sched[r]), PEAL_OK);
     if (peali_programs_check(truth, mode, what.program, &report) != PEAL_OK)
         fail_msg("seed %u: %s", seed, report.why);
     if (!program_harmless(&what, INTERLEAVINGS, seed))
-        fail_msg("seed %u, %s: check proves what the runner finds wrong", seed, mode == PEALI_PULL ? "pull" : "push");
+        fail_msg("seed %u, %s: check proves what the runner finds wrong", seed, peali_mode_name(mode));
     for (int r = 0; r < p->nranks; r++) {
         peali_program_free(&program[r]);
         peali_sched_free(&sched[r]);
@@ -53,11 +53,11 @@ static void test_random(void **state)
         random_scheds_make((unsigned)seed, p.nranks);
         if (peali_truth_make(&random_algo, &p, &report, &truth) != PEAL_OK)
             fail_msg("seed %d: %s", seed, report.why);
-        try_mode(&p, truth, PEALI_PULL, (unsigned)seed);
-        try_mode(&p, truth, PEALI_PUSH, (unsigned)seed);
+        for (int mode = PEALI_PULL; mode < PEALI_MODES; mode++)
+            try_mode(&p, truth, (peali_mode)mode, (unsigned)seed);
         peali_truth_free(&truth);
     }
-    print_message("%d random schedules in both modes\n", seeds);
+    print_message("%d random schedules in all modes\n", seeds);
 }
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* Reach: each rank alone, and the ranks of each node together in both modes. */
+/* Reach: each rank alone, and the ranks of each node together in all modes. */
 #include "text_samples.h"
 
 #include <stdlib.h>
@@ -41,8 +41,8 @@ static void sample(const sampler *s)
         bool last = rank + 1 == s->problem.nranks || s->problem.node[rank + 1] != s->problem.node[rank];
         if (!last)
             continue;
-        lowered(s, &ranks[first], rank + 1 - first, PEALI_PULL);
-        lowered(s, &ranks[first], rank + 1 - first, PEALI_PUSH);
+        for (int mode = PEALI_PULL; mode < PEALI_MODES; mode++)
+            lowered(s, &ranks[first], rank + 1 - first, (peali_mode)mode);
         first = rank + 1;
     }
 }

@@ -90,7 +90,7 @@ static void await_other(peali_work *w, peali_rec *r, peali_rec *j)
 {
     if (r->clock[j->rank] > j->no)
         return;
-    if (w->mode == PEALI_PULL) {
+    if (w->mode != PEALI_PUSH) {
         r->awaits[r->i.nawaits++] = j;
         j->i.flag = 0;
     }
@@ -212,7 +212,7 @@ peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, peali_loc 
         depend_on_messages(w, r, &deps);
     for (int32_t i = 0; i < deps.n && !w->failed; i++) {
         peali_rec *j = deps.at[i];
-        if (j->rank != rank && w->mode == PEALI_PULL)
+        if (j->rank != rank && w->mode != PEALI_PUSH)
             deps.at[i] = settled(w, j);
     }
     if (w->failed)

@@ -328,7 +328,8 @@ static void pull(peali_work *w, const peali_move *m)
     peali_pending *p = exact(w, m->s, m->first, m->end);
     peali_loc src = m->s;
     bool carried = w->nevents == 0 || peali_events_within(w, w->list_order[m->rank], w->list_order[m->from]);
-    if (p && p->nsrc > 1 && m->d.buf == PEAL_BUF_OUT && p->exec == m->from && carried && kept(w, m, p)) {
+    bool in_hand = p && (p->nsrc > 1 || w->mode == PEALI_PLACE) && p->exec == m->from;
+    if (in_hand && m->d.buf == PEAL_BUF_OUT && carried && kept(w, m, p)) {
         add_dst(w, p, m->d);
         publish(w, p, m->sent);
         publish(w, p, w->list_order[m->rank]);
@@ -348,7 +349,7 @@ void peali_fuse_move(peali_work *w, const peali_move *m)
 {
     if (m->rank == m->from) {
         copy(w, m);
-    } else if (w->mode == PEALI_PULL) {
+    } else if (w->mode != PEALI_PUSH) {
         pull(w, m);
     } else { /* S is the landing slot */
         overwrite(w, m, NULL);
@@ -404,10 +405,10 @@ static void store_larger_sum(peali_work *w, const peali_move *m)
 
 void peali_fuse_send(peali_work *w, const peali_move *m)
 {
-    if (w->mode == PEALI_PULL)
+    if (w->mode != PEALI_PUSH)
         store_larger_sum(w, m);
     peali_pending *p = exact(w, m->s, m->first, m->end);
-    if (w->mode == PEALI_PULL && w->nevents > 0 && (!p || p->nsrc == 1)) {
+    if (w->mode != PEALI_PUSH && w->nevents > 0 && (!p || p->nsrc == 1)) {
         peali_emit_settle(w, p ? p->src[0] : m->s, m->first, m->end);
         p = exact(w, m->s, m->first, m->end); /* that may have stored it */
     }

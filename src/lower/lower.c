@@ -166,7 +166,7 @@ static void forget_events(driver *d)
         d->steps[0][i].event = -1;
 }
 
-/* Numbers what can come from out of reach: arrivals, and in pull (where a rendezvous may wait) completions of sends. */
+/* Numbers what can come from out of reach: arrivals, and (not push) completions of sends, as a rendezvous may wait. */
 static void number_events(driver *d)
 {
     peali_work *w = &d->w;
@@ -175,7 +175,7 @@ static void number_events(driver *d)
         for (int32_t i = 0; i < w->scheds[x]->nops; i++) {
             const peali_op *op = &w->scheds[x]->ops[i];
             step *s = &d->steps[x][i];
-            bool counts = is_message(op) && s->peer < 0 && (op->verb == PEALI_RECV || w->mode == PEALI_PULL);
+            bool counts = is_message(op) && s->peer < 0 && (op->verb == PEALI_RECV || w->mode != PEALI_PUSH);
             s->event = counts ? w->nevents++ : -1;
         }
     if (n == 1 && (int64_t)w->nevents * w->scheds[0]->nops > MOST_EVENT_BITS)
@@ -305,7 +305,7 @@ static void out_of_reach(driver *d, int x, int32_t i, peali_move *m)
         return;
     }
     m->d = loc(d, x, op->dst, op);
-    if (w->mode == PEALI_PULL) {
+    if (w->mode != PEALI_PUSH) {
         peali_fuse_overwrite(w, m->d, m->first, m->end);
         post(d, x, i, m->d, m);
     }
@@ -369,10 +369,10 @@ static void compute(driver *d, int x, int32_t i, peali_move *m)
         peali_fuse_move(&d->w, m);
 }
 
-/* Has rank X sent scratch buffer BUF to a rank that did not take it yet, and that will read it there (pull)? */
+/* Has rank X sent scratch buffer BUF to a rank that did not take it yet, and that will read it there (not push)? */
 static bool is_sent(const driver *d, int x, int buf)
 {
-    for (int32_t k = 0; k < d->open[x].n && d->w.mode == PEALI_PULL; k++)
+    for (int32_t k = 0; k < d->open[x].n && d->w.mode != PEALI_PUSH; k++)
         if (((const peali_op *)d->open[x].at[k])->src == buf)
             return true;
     return false;
@@ -483,6 +483,12 @@ static peal_status lower_safely(driver *d)
         finish(d);
     }
     return status;
+}
+
+const char *peali_mode_name(peali_mode mode)
+{
+    static const char *const names[PEALI_MODES] = {[PEALI_PULL] = "pull", [PEALI_PUSH] = "push", [PEALI_PLACE] = "place"};
+    return names[mode];
 }
 
 peal_status peali_lower(const peal_algo *algo, const peal_problem *problem, const peali_reach *reach, int rank, peali_program **out)

@@ -11,9 +11,13 @@
 /*
  * How ranks within reach meet. Pull (CPU, shared memory): readers load from peers' buffers, and a sum may be stored into their OUT;
  * ranks wait for flags that peers raise. Push (GPU): senders store into landing slots at the receiver, each with a flag beside it,
- * and nobody touches a peer's user memory.
+ * and nobody touches a peer's user memory. Place (GPU, vectors that peers have mapped): as pull, but what a rank has in hand it
+ * stores for all who need it, straight into their OUT: what it passes on then takes no second round.
  */
-typedef enum peali_mode { PEALI_PULL, PEALI_PUSH } peali_mode;
+typedef enum peali_mode { PEALI_PULL, PEALI_PUSH, PEALI_PLACE, PEALI_MODES } peali_mode;
+
+/* "pull", "push", "place". */
+const char *peali_mode_name(peali_mode mode);
 
 /* The ranks within reach of each other, ascending, the calling rank among them. */
 typedef struct peali_reach {
@@ -46,7 +50,7 @@ typedef struct peali_program {
     const int16_t *land_home;   /* push, CPU: the rank within reach that fills each landing slot, and keeps it */
     const int32_t *land_line;   /* and which of its lines that is: one for each of its instructions that fill any */
     const uint8_t *stores_to;   /* push: 1 for each rank within reach whose landing slots this rank stores to */
-    bool all_hear;              /* of all others within reach. Push: all ends wait for all begins; pull: each touches all others */
+    bool all_hear;              /* of all others within reach. Push: all ends wait for all begins; else: each touches all others */
     const uint8_t *knows;       /* push: 1 for each rank within reach whose begin this rank's end waits for */
 } peali_program;
 

@@ -181,7 +181,7 @@ static bool meets_all(const peali_work *w, int x, bool *met)
     return others == n - 1;
 }
 
-/* Pull: does each rank touch IN or OUT of all others? */
+/* Pull and place: does each rank touch IN or OUT of all others? */
 static bool all_meet(peali_work *w)
 {
     bool *met = peali_work_get(w, (size_t)w->reach->nranks, sizeof *met), all = met != NULL;

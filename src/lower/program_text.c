@@ -10,8 +10,6 @@
 
 enum { MOST_FLAGS = 1 << 24, MOST_REACH = INT16_MAX, MOST_SCRATCH = INT16_MAX - PEAL_BUF_TMP + 1, ROOM = 16 };
 
-static const char *const modes[] = {[PEALI_PULL] = "pull", [PEALI_PUSH] = "push"};
-
 /* How an instruction is called, which for a reduce depends on its sources. */
 enum word { W_ENTER, W_REDUCE, W_COPY, W_WAIT, W_SEND, W_RECV, W_EXIT, NWORDS };
 static const struct word_form {
@@ -119,7 +117,7 @@ static void print_landings(const peali_program *p, FILE *to)
 void peali_program_print(const peali_program *p, FILE *to)
 {
     fprintf(to, "program %s %s rank %d of %d\n", peal_kind_name(p->algo->kind), p->algo->name, (int)p->rank, (int)p->nranks);
-    fprintf(to, "reach %d of %d %s\n", (int)p->me, (int)p->nreach, modes[p->mode]);
+    fprintf(to, "reach %d of %d %s\n", (int)p->me, (int)p->nreach, peali_mode_name(p->mode));
     fprintf(to, "blocks %d lanes %d flags %d\n", (int)p->nblocks, (int)p->nlanes, (int)p->most_flags);
     print_list("cuts", p->cuts, p->ncuts, to);
     print_list("scratch", p->slot_blocks, p->nscratch, to);
@@ -241,9 +239,10 @@ static void read_algo(reader *r)
 
 static peali_mode read_mode(peali_scan *scan)
 {
-    if (peali_scan_try(scan, modes[PEALI_PUSH]))
-        return PEALI_PUSH;
-    peali_scan_want(scan, modes[PEALI_PULL]);
+    for (int mode = PEALI_PUSH; mode < PEALI_MODES; mode++)
+        if (peali_scan_try(scan, peali_mode_name((peali_mode)mode)))
+            return (peali_mode)mode;
+    peali_scan_want(scan, peali_mode_name(PEALI_PULL));
     return PEALI_PULL;
 }
 

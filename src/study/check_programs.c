@@ -65,7 +65,7 @@ peal_status peali_proving_refute(peali_proving *p, int rank, int no, const char 
     char *text = p->report->why, words[400];
     size_t size = sizeof p->report->why;
     peali_check_say_case(text, size, &p->truth->what);
-    append(text, size, ", %s, rank %d", p->mode == PEALI_PULL ? "pull" : "push", rank);
+    append(text, size, ", %s, rank %d", peali_mode_name(p->mode), rank);
     if (no >= 0) {
         peali_proving_words(p, rank, no, words, sizeof words);
         append(text, size, ", instruction %d (%s)", no, words);

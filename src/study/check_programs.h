@@ -4,7 +4,7 @@
  * "What the verifier of programs checks", has the ten things that are proved.
  *
  * Ranks of one node are within reach of each other; between nodes there are messages. A proof holds for every size, type, number of
- * slices and window, for IN and OUT apart, aliased on any of the ranks, and (pull) staged on any of them.
+ * slices and window, for IN and OUT apart, aliased on any of the ranks, and (not push) staged on any of them.
  */
 #ifndef PEALI_CHECK_PROGRAMS_H
 #define PEALI_CHECK_PROGRAMS_H
@@ -41,7 +41,7 @@ PEAL_MUST_CHECK peal_status peali_programs_check(const peali_truth *truth, peali
                                                  peali_programs_report *report);
 
 /*
- * Lowers and proves registered algorithms in both modes. Writes one line for each algorithm and then the total to OUT; a
+ * Lowers and proves registered algorithms in all modes. Writes one line for each algorithm and then the total to OUT; a
  * counterexample is the line of its algorithm. LEAST: see peali_check_all.
  *
  * Returns: programs (one for each rank, problem and mode) that were proved; -1 where anything was refuted or memory ran out.

@@ -65,7 +65,7 @@ static bool prove(tally *t, const peal_problem *p)
     peal_status status = peali_truth_make(t->algo, p, &report, &truth);
     if (status != PEAL_OK)
         fprintf(t->out, "%s\n", status == PEAL_ERR_MEMORY ? "no memory" : report.why);
-    for (int mode = PEALI_PULL; mode <= PEALI_PUSH && status == PEAL_OK; mode++)
+    for (int mode = PEALI_PULL; mode < PEALI_MODES && status == PEAL_OK; mode++)
         status = prove_mode(t, truth, (peali_mode)mode, p->nranks);
     peali_truth_free(&truth);
     t->problems++;

@@ -1,7 +1,7 @@
 /*
  * The invariant of programs whose peers are lowered apart: what is outgoing (a send, the post of a receive) waits for no event
- * from out of reach (an arrival, in pull also the end of a send) for which it would not wait if the ranks within reach ran their
- * schedules in list order. Then nothing that fusing delays can close a cycle through ranks that this domain knows nothing of.
+ * from out of reach (an arrival, and but for push the end of a send) for which it would not wait if the ranks within reach ran
+ * their schedules in list order. Then nothing that fusing delays can close a cycle through ranks that this domain knows nothing of.
  * Source: LOWERING, "Out of reach".
  *
  * In list order a send goes on at once, a receive waits for its send, and what overwrites a piece that was sent waits for the end
@@ -72,7 +72,7 @@ static bool prepare(history *h)
     for (int r = h->first; r < h->end; r++)
         for (int i = 0; i < p->truth->what.sched[r]->nops; i++) {
             const peali_op *op = peali_check_op(c, r, i);
-            bool comes = is_message(op) && !inside(h, op->peer) && (op->verb == PEALI_RECV || p->mode == PEALI_PULL);
+            bool comes = is_message(op) && !inside(h, op->peer) && (op->verb == PEALI_RECV || p->mode != PEALI_PUSH);
             h->event[op_base(h, r) + i] = comes ? h->nevents++ : -1;
         }
     h->nwords = ((size_t)h->nevents + 63) / 64;

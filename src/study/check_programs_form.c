@@ -53,8 +53,8 @@ static peal_status form_landings(peali_proving *p, int r)
     for (int32_t i = 0; i < q->nland; i++)
         if (q->land_first[i] < 0 || q->land_first[i] >= q->land_end[i] || q->land_end[i] >= q->ncuts)
             return peali_proving_refute(p, r, -1, "landing slot %d has no range", (int)i);
-    if (p->mode == PEALI_PULL && q->nland)
-        return peali_proving_refute(p, r, -1, "has landing slots, in pull");
+    if (p->mode != PEALI_PUSH && q->nland)
+        return peali_proving_refute(p, r, -1, "has landing slots, in %s", peali_mode_name(p->mode));
     return PEAL_OK;
 }
 
