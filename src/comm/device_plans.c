@@ -17,8 +17,8 @@ struct peali_device_program {
     int root;
     peali_program *program;
     peali_program **all; /* where some ranks are out of reach: of each rank, for what all must have alike */
-    bool lowered;       /* to pull, too */
-    peali_program *pull; /* NULL: it cannot be done in place of peers */
+    bool placed;          /* lowered to place, too */
+    peali_program *place; /* NULL: it cannot be done where vectors lie */
     struct peali_device_program *next;
 };
 
@@ -59,26 +59,26 @@ static void program_free(const peal_comm *comm, struct peali_device_program *e)
         if (e->all[r] != e->program)
             peali_program_free(&e->all[r]);
     peali_program_free(&e->program);
-    peali_program_free(&e->pull);
+    peali_program_free(&e->place);
     peali_free(e->all);
     peali_free(e);
 }
 
-/* The program of E in pull, where those of all ranks can be done in place of peers. */
-static peal_status lower_pull(const peal_comm *comm, const peali_call *c, struct peali_device_program *e)
+/* The program of E in place, if those of all ranks can be done where vectors lie. */
+static peal_status lower_place(const peal_comm *comm, const peali_call *c, struct peali_device_program *e)
 {
     peali_program *all[PEALI_CUDA_RANKS] = {NULL};
     peal_problem problem = peali_device_problem(comm, c);
-    if (e->lowered)
+    if (e->placed)
         return PEAL_OK;
-    peal_status status = peali_lower_all(e->algo, &problem, &(peali_reach){comm->nranks, comm->near, PEALI_PULL}, all);
+    peal_status status = peali_lower_all(e->algo, &problem, &(peali_reach){comm->nranks, comm->near, PEALI_PLACE}, all);
     bool can = status == PEAL_OK && peali_cuda_one_round(all);
     for (int r = 0; r < comm->nranks; r++)
         if (can && r == comm->rank)
-            e->pull = all[r];
+            e->place = all[r];
         else
             peali_program_free(&all[r]);
-    e->lowered = status == PEAL_OK;
+    e->placed = status == PEAL_OK;
     return status;
 }
 
@@ -174,12 +174,12 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
         return PEAL_ERR_UNSUPPORTED;
     status = program_of(comm, c, plan->choice.algo, &e);
     if (status == PEAL_OK && plan->choice.direct)
-        status = lower_pull(comm, c, e);
+        status = lower_place(comm, c, e);
     if (status != PEAL_OK)
         return status;
     status = load(comm, e, c, traits->layout, plan);
-    if (status == PEAL_OK && plan->choice.direct && e->pull)
-        peali_cuda_load_direct(e->pull, plan->ctas, &plan->call);
+    if (status == PEAL_OK && plan->choice.direct && e->place)
+        peali_cuda_load_direct(e->place, plan->ctas, &plan->call);
     if (status == PEAL_OK && plan->choice.engines)
         peali_engines_load(&plan->call, plan->choice.ctas);
     if (status == PEAL_OK)

@@ -1,8 +1,10 @@
 /*
- * A program of pull, laid out behind that of a call. The kernel has no flags between instructions for it, only that all ranks have
+ * A program of place, laid out behind that of a call. The kernel has no flags between instructions for it, only that all ranks have
  * begun and that all have ended, so it takes programs that need no others: those of two-shot, and of the direct algorithms.
  */
 #include "cuda/load.h"
+
+enum { MOST_TARGETS = 8 }; /* of a copy, for which the kernel has a loop (cuda/direct.cuh) */
 
 /* A rank's copy of its own IN into its own OUT: in place it changes nothing, and else OUT is not read. */
 static bool is_home(const peali_program *p, const peali_instr *i)
@@ -54,7 +56,7 @@ bool peali_cuda_one_round(peali_program *const *all)
 {
     for (int x = 0; x < all[0]->nreach; x++) {
         const peali_program *p = all[x];
-        bool can = p->mode == PEALI_PULL && p->nreach == p->nranks && p->nranks <= PEALI_CUDA_RANKS && p->ninstrs >= 2 &&
+        bool can = p->mode == PEALI_PLACE && p->nreach == p->nranks && p->nranks <= PEALI_CUDA_RANKS && p->ninstrs >= 2 &&
                    p->instrs[0].kind == PEALI_I_ENTER && p->instrs[p->ninstrs - 1].kind == PEALI_I_EXIT && apart(p);
         for (int32_t k = 1; can && k < p->ninstrs - 1; k++)
             can = goes_at_once(all, p, &p->instrs[k]);
@@ -88,19 +90,37 @@ static uint32_t locs_of(const peali_cuda_call *call)
     return (uint32_t)last->locs + last->nsrc + last->ndst;
 }
 
-static bool add(const peali_program *p, const peali_instr *i, peali_cuda_call *call, uint32_t *nlocs)
+static void add_loc(peali_cuda_call *call, uint32_t *nlocs, peali_loc loc)
+{
+    call->locs[(*nlocs)++] = (peali_cuda_loc){.where = (uint8_t)(PEALI_CUDA_SLOT + loc.rank),
+                                              .slot = loc.buf == PEAL_BUF_IN ? PEALI_CUDA_IN : PEALI_CUDA_OUT};
+}
+
+/* I, as far as it stores to NDST destinations from DST on. */
+static bool add(const peali_program *p, const peali_instr *i, const peali_loc *dst, int ndst, peali_cuda_call *call,
+                uint32_t *nlocs)
 {
     peali_cuda_direct *d = &call->direct;
-    if (d->end == PEALI_CUDA_OPS || *nlocs + i->nsrc + i->ndst > PEALI_CUDA_LOCS)
+    if (d->end == PEALI_CUDA_OPS || *nlocs + i->nsrc + (uint32_t)ndst > PEALI_CUDA_LOCS)
         return false;
-    call->ops[d->end++] = (peali_cuda_op){.nsrc = (uint8_t)i->nsrc, .ndst = (uint8_t)i->ndst, .locs = (uint16_t)*nlocs,
-                                          .first = (uint32_t)p->cuts[i->first], .end = (uint32_t)p->cuts[i->end]};
-    for (int k = 0; k < i->nsrc + i->ndst; k++) {
-        peali_loc loc = p->locs[i->locs + k];
-        call->locs[(*nlocs)++] = (peali_cuda_loc){.where = (uint8_t)(PEALI_CUDA_SLOT + loc.rank),
-                                                  .slot = k < i->nsrc ? PEALI_CUDA_IN : PEALI_CUDA_OUT};
-    }
+    call->ops[d->end++] = (peali_cuda_op){.nsrc = (uint8_t)i->nsrc, .ndst = (uint8_t)ndst, .locs = (uint16_t)*nlocs,
+                                          .first = (uint16_t)p->cuts[i->first], .end = (uint16_t)p->cuts[i->end]};
+    for (int k = 0; k < i->nsrc; k++)
+        add_loc(call, nlocs, p->locs[i->locs + k]);
+    for (int k = 0; k < ndst; k++)
+        add_loc(call, nlocs, dst[k]);
     return true;
+}
+
+/* A copy to many is several. */
+static bool add_instr(const peali_program *p, const peali_instr *i, peali_cuda_call *call, uint32_t *nlocs)
+{
+    const peali_loc *dst = p->locs + i->locs + i->nsrc;
+    const int most = i->nsrc == 1 ? MOST_TARGETS : i->ndst;
+    bool fits = true;
+    for (int k = 0; k < i->ndst && fits; k += most)
+        fits = add(p, i, dst + k, i->ndst - k < most ? i->ndst - k : most, call, nlocs);
+    return fits;
 }
 
 void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_cuda_call *call)
@@ -113,7 +133,7 @@ void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_c
         return;
     d->first = d->end = call->nops;
     for (int32_t k = 1; k < program->ninstrs - 1 && fits; k++)
-        fits = add(program, &program->instrs[k], call, &nlocs);
+        fits = add_instr(program, &program->instrs[k], call, &nlocs);
     if (!fits)
         d->end = d->first;
     for (int x = 0; x < program->nreach; x++)

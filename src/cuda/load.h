@@ -46,7 +46,7 @@ PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const 
                                             const peali_cuda_layout *layout, peali_cuda_call *call, uint32_t *ctas);
 
 /*
- * Can calls by these programs (pull, of all ranks, each in reach of all) be done where vectors lie? That is so where no rank waits
+ * Can calls by these programs (place, of all ranks, each in reach of all) be done where vectors lie? That is so where no rank waits
  * for another one's work: INs are read, and OUTs stored to, and in between all is one instruction.
  */
 bool peali_cuda_one_round(peali_program *const *programs);

@@ -235,14 +235,15 @@ static bool load(const member *m, const gpus_call *c, peali_program **programs, 
 /* Buffers of other ranks are where they are: all are threads. Of calls that only some ranks vote for, one votes against it. */
 static void load_direct(const member *m, const gpus_call *c, const buffers *b, peali_cuda_call *call, uint32_t ctas)
 {
-    peali_program *pull[GPUS_MOST];
-    lower(m->g, c, PEALI_PULL, pull);
-    if (peali_cuda_one_round(pull))
-        peali_cuda_load_direct(pull[m->rank], ctas, call);
+    peali_program *place[GPUS_MOST];
+    const unsigned char *to = has_out(c, m->rank) ? b->out : b->in; /* without OUT: nobody stores there */
+    lower(m->g, c, PEALI_PLACE, place);
+    if (peali_cuda_one_round(place))
+        peali_cuda_load_direct(place[m->rank], ctas, call);
     for (int r = 0; r < m->g->n; r++) {
         if (call->direct.slices && (c->direct == 1 || (int)(c->seed % (uint32_t)m->g->n) != m->rank))
-            call->views[r] = (peali_cuda_view){(uintptr_t)b->in - call->in_skip, (uintptr_t)b->out - call->out_skip};
-        peali_program_free(&pull[r]);
+            call->views[r] = (peali_cuda_view){(uintptr_t)b->in - call->in_skip, (uintptr_t)to - call->out_skip};
+        peali_program_free(&place[r]);
     }
 }
 

@@ -363,6 +363,69 @@ static void parts(void **ctx)
     close_world(&w);
 }
 
+/* Of a copy to many each is in one operation, of no more destinations than kernels have a loop for. */
+static void see_direct(const peali_program *p, const peali_cuda_call *c)
+{
+    int operands = 0, found = 0;
+    for (int32_t k = 1; k < p->ninstrs - 1; k++)
+        operands += p->instrs[k].ndst;
+    for (uint32_t k = c->direct.first; k < c->direct.end; k++) {
+        const peali_cuda_op *op = &c->ops[k];
+        assert_true(op->nsrc > 1 || op->ndst <= 8);
+        assert_true(op->ndst >= 1 && op->locs + op->nsrc + op->ndst <= PEALI_CUDA_LOCS);
+        found += op->ndst;
+        for (int i = 0; i < op->nsrc + op->ndst; i++)
+            assert_int_equal(c->locs[op->locs + i].slot, i < op->nsrc ? PEALI_CUDA_IN : PEALI_CUDA_OUT);
+    }
+    assert_true(found == operands && (found > 0 || p->ninstrs == 2));
+}
+
+static bool goes_direct(const peal_algo *algo, int n, int root)
+{
+    int32_t ranks[PEALI_CUDA_RANKS];
+    peali_program *push[PEALI_CUDA_RANKS], *place[PEALI_CUDA_RANKS];
+    const peal_problem problem = {.kind = algo->kind, .op = PEAL_SUM, .nranks = n, .root = root, .nnodes = 1};
+    const peali_cuda_job job = {algo->kind, 10000, PEAL_FLOAT, PEAL_SUM, root, PEALI_CUDA_BULK, 4, 0, 0};
+    const peali_cuda_layout layout = peali_cuda_lay_out(4 << 20, n, false);
+    peali_cuda_call call;
+    uint32_t ctas;
+    for (int r = 0; r < n; r++)
+        ranks[r] = r;
+    assert_int_equal(peali_lower_all(algo, &problem, &(peali_reach){n, ranks, PEALI_PUSH}, push), PEAL_OK);
+    assert_int_equal(peali_lower_all(algo, &problem, &(peali_reach){n, ranks, PEALI_PLACE}, place), PEAL_OK);
+    const bool can = peali_cuda_one_round(place);
+    for (int r = 0; r < n; r++) {
+        assert_int_equal(peali_cuda_load(push[r], &job, &layout, &call, &ctas), PEAL_OK);
+        if (can) {
+            peali_cuda_load_direct(place[r], ctas, &call);
+            see_direct(place[r], &call);
+        }
+        peali_program_free(&push[r]);
+        peali_program_free(&place[r]);
+    }
+    return can;
+}
+
+/* Which algorithms are done where vectors lie, of any root, and that others are not. */
+static void direct(void **ctx)
+{
+    static const char *const names[PEAL_KIND_COUNT] = {
+        [PEAL_ALLREDUCE] = "two_shot", [PEAL_ALLGATHER] = "direct", [PEAL_REDUCE_SCATTER] = "direct",
+        [PEAL_BROADCAST] = "two_shot", [PEAL_REDUCE] = "two_shot",
+    };
+    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+        for (int n = 1; n <= PEALI_CUDA_RANKS && names[kind]; n++) {
+            const bool rooted = kind == PEAL_BROADCAST || kind == PEAL_REDUCE;
+            for (int root = 0; root < (rooted ? n : 1); root++)
+                assert_true(goes_direct(peali_algo_find((peal_kind)kind, names[kind]), n, root));
+        }
+    for (int n = 4; n <= 8; n++) {
+        assert_false(goes_direct(peali_algo_find(PEAL_ALLREDUCE, "ring"), n, 0));
+        assert_false(goes_direct(peali_algo_find(PEAL_BROADCAST, "chain"), n, n / 2));
+        assert_false(goes_direct(peali_algo_find(PEAL_REDUCE, "binomial"), n, n / 2));
+    }
+}
+
 static void refusals(void **ctx)
 {
     peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4, false);
@@ -393,8 +456,8 @@ static void refusals(void **ctx)
     }
     job.op = PEAL_PROD;
     close_world(&w);
-    for (int pull = 0; pull < 2; pull++) { /* the other way to meet; ranks out of reach */
-        peali_reach reach = {pull ? 4 : 2, ranks, pull ? PEALI_PULL : PEALI_PUSH};
+    for (int mode = PEALI_PULL; mode < PEALI_MODES; mode++) { /* the other ways to meet; ranks out of reach */
+        peali_reach reach = {mode == PEALI_PUSH ? 2 : 4, ranks, (peali_mode)mode};
         peali_program *program;
         job.type = PEAL_FLOAT;
         assert_int_equal(peali_lower(ring, &problem, &reach, 0, &program), PEAL_OK);
@@ -406,7 +469,7 @@ static void refusals(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(parts),
-                                       cmocka_unit_test(runs),
+                                       cmocka_unit_test(runs),    cmocka_unit_test(direct),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
