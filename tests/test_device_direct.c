@@ -10,10 +10,15 @@
 #include <cmocka.h>
 
 #include "cuda/call.h"
-#include "cuda/device_ranks.h"
+#include "cuda/device_check.h"
 #include "cuda/emulate.h"
 
-enum { MOST = 4, COUNT = 20012, BYTES = COUNT * sizeof(int32_t) };
+#ifdef TEST_MPI
+enum { MOST = 4 };
+#else
+enum { MOST = 5 };
+#endif
+enum { COUNT = 20012, BYTES = COUNT * sizeof(int32_t) };
 
 /* Launches of this process whose rank voted for it. */
 static int votes;
@@ -133,6 +138,48 @@ static void registered(seat *s)
     seat_free(s, b);
 }
 
+/* In registered buffers: each kind, of each root, of which all but the root of a reduce have no OUT. */
+static void each_root(seat *s, unsigned char *const *rooms)
+{
+    int32_t *in = (int32_t *)rooms[0], *out = (int32_t *)rooms[1];
+    (void)votes_since(s);
+    for (int root = 0; root < s->n; root++) {
+        const bool mine = s->rank == root;
+        give(s, in, COUNT, root);
+        SEAT_CHECK(s, peal_reduce(in, mine ? out : NULL, COUNT, PEAL_INT32, PEAL_SUM, root, s->comm, s->stream) == PEAL_OK);
+        if (mine)
+            see_sums(s, out, COUNT, 0, root);
+        SEAT_CHECK(s, peal_reduce(in, mine ? in : NULL, COUNT, PEAL_INT32, PEAL_SUM, root, s->comm, s->stream) == PEAL_OK);
+        SEAT_CHECK(s, peal_broadcast(in, COUNT, PEAL_INT32, root, s->comm, s->stream) == PEAL_OK);
+        see_sums(s, in, COUNT, 0, root);
+    }
+    SEAT_CHECK(s, votes_since(s) == 3 * s->n * here(s));
+}
+
+/* There, any call of any size at any place, which host memory has other bits of if it was done wrong. */
+static void any_calls(seat *s)
+{
+    enum { CALLS = 40, ROOM = 1 << 20 };
+    unsigned char *rooms[] = {seat_alloc(s, ROOM), seat_alloc(s, ROOM)};
+    SEAT_CHECK(s, peal_register(s->comm, rooms[0], ROOM) == PEAL_OK && peal_register(s->comm, rooms[1], ROOM) == PEAL_OK);
+    each_root(s, rooms);
+    for (unsigned k = 0; k < CALLS; k++) {
+        unsigned r[8];
+        for (unsigned i = 0; i < 8; i++)
+            r[i] = value_random((8 * k + i + (unsigned)s->n * 1000u) * 2654435761u);
+        deed d = deed_draw(r, s->n);
+        d.kind = (peal_kind[]){PEAL_BROADCAST, PEAL_REDUCE, PEAL_BROADCAST, PEAL_REDUCE, d.kind}[k % 5];
+        if (d.kind == PEAL_REDUCE && (!peal_op_takes(d.op, d.type) || !deed_on_gpus(d.type, d.op)))
+            d.type = PEAL_INT32;
+        d.count = 1 + r[6] % (1u << r[7] % 12);
+        d.shift = r[7] >> 16 & 3 ? 16 * (r[7] >> 8 & 3) : peal_type_bytes(d.type) * (r[7] >> 8 & 3) % DEED_EDGE;
+        deed_check_in(s, &d, rooms);
+    }
+    SEAT_CHECK(s, peal_deregister(s->comm, rooms[0]) == PEAL_OK && peal_deregister(s->comm, rooms[1]) == PEAL_OK);
+    seat_free(s, rooms[0]);
+    seat_free(s, rooms[1]);
+}
+
 /* Nobody registers: after a few calls they are direct, and with other memory at the same address not before that is mapped. */
 static void by_themselves(seat *s)
 {
@@ -224,6 +271,8 @@ static void one_is_different(seat *s)
 /* The communicator ends with what is registered; nothing of it is left. */
 static void test_all(void **state)
 {
+    for (int n = 2; n <= MOST; n++)
+        assert_int_equal(seats_run(n, any_calls, NULL), 0);
     for (int n = 2; n <= MOST; n += 2) {
         assert_int_equal(seats_run(n, registered, NULL), 0);
         assert_int_equal(seats_run(n, by_themselves, NULL), 0);
@@ -235,7 +284,7 @@ static void test_all(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
-    setenv("FAKE_CUDA_DEVICES", "4", 0);
+    setenv("FAKE_CUDA_DEVICES", "5", 0);
     setenv("PEAL_PROTO", "direct", 1);
     fake_cuda_emulate(count_votes);
 #ifdef TEST_MPI

@@ -7,60 +7,58 @@
 #include "comm/device.h"
 #include "cuda/engines.h"
 
+/* What a row may name beside the protocols of kernels, as PEAL_PROTO has them: both need devices that reach each other. */
+enum { DIRECT = PEALI_CUDA_PROTOS, ENGINES };
+
 static const struct row {
     peal_kind kind;
     int ranks;    /* up to; where some are out of reach: nodes */
     size_t bytes; /* of the vector, up to; allgather and reduce_scatter: of all ranks together */
     const char *algo;
-    peali_cuda_proto proto;
+    int proto; /* a peali_cuda_proto; DIRECT or ENGINES, which are passed over where they cannot be had */
 } table[] = {
     /* 2 and 4 ranks: measured on H200 (graph replay, float sums, default scratch). More: what those have shown. */
     {PEAL_ALLREDUCE, 2, 128 << 10, "one_shot", PEALI_CUDA_LL},
     {PEAL_ALLREDUCE, 4, 64 << 10, "one_shot", PEALI_CUDA_LL},
     {PEAL_ALLREDUCE, 4, 128 << 10, "one_shot", PEALI_CUDA_LL128},
     {PEAL_ALLREDUCE, 4, 1 << 20, "two_shot", PEALI_CUDA_LL128},
+    {PEAL_ALLREDUCE, 2, (128 << 20) - 1, "two_shot", DIRECT},
+    {PEAL_ALLREDUCE, 2, SIZE_MAX, "two_shot", ENGINES},
+    {PEAL_ALLREDUCE, 4, (256 << 20) - 1, "two_shot", DIRECT},
+    {PEAL_ALLREDUCE, 4, SIZE_MAX, "two_shot", ENGINES},
     {PEAL_ALLREDUCE, 16, 32 << 10, "one_shot", PEALI_CUDA_LL},
     {PEAL_ALLREDUCE, 16, 256 << 10, "two_shot", PEALI_CUDA_LL128},
+    {PEAL_ALLREDUCE, 16, 1 << 20, "two_shot", PEALI_CUDA_BULK},
+    {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", DIRECT},
     {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", PEALI_CUDA_BULK},
     {PEAL_ALLGATHER, 2, 256 << 10, "direct", PEALI_CUDA_LL},
     {PEAL_ALLGATHER, 16, 2 << 10, "direct", PEALI_CUDA_LL},
     {PEAL_ALLGATHER, 16, 4 << 20, "direct", PEALI_CUDA_LL128},
+    {PEAL_ALLGATHER, 2, (128 << 20) - 1, "direct", DIRECT},
+    {PEAL_ALLGATHER, 2, SIZE_MAX, "direct", ENGINES},
+    {PEAL_ALLGATHER, 4, (256 << 20) - 1, "direct", DIRECT},
+    {PEAL_ALLGATHER, 4, SIZE_MAX, "direct", ENGINES},
+    {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", DIRECT},
     {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
     {PEAL_REDUCE_SCATTER, 2, 256 << 10, "direct", PEALI_CUDA_LL},
     {PEAL_REDUCE_SCATTER, 16, 64 << 10, "direct", PEALI_CUDA_LL},
-    {PEAL_REDUCE_SCATTER, 16, 4 << 20, "direct", PEALI_CUDA_LL128},
+    {PEAL_REDUCE_SCATTER, 16, 2 << 20, "direct", PEALI_CUDA_LL128},
+    {PEAL_REDUCE_SCATTER, 16, SIZE_MAX, "direct", DIRECT},
     {PEAL_REDUCE_SCATTER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
     {PEAL_BROADCAST, 16, 64 << 10, "binomial", PEALI_CUDA_LL},
-    {PEAL_BROADCAST, 16, 4 << 20, "binomial", PEALI_CUDA_LL128},
+    {PEAL_BROADCAST, 2, 2 << 20, "binomial", PEALI_CUDA_LL128},
+    {PEAL_BROADCAST, 16, 2 << 20, "two_shot", PEALI_CUDA_LL128},
+    {PEAL_BROADCAST, 16, SIZE_MAX, "two_shot", DIRECT},
     {PEAL_BROADCAST, 16, SIZE_MAX, "chain", PEALI_CUDA_BULK},
     {PEAL_REDUCE, 16, 128 << 10, "binomial", PEALI_CUDA_LL},
     {PEAL_REDUCE, 2, 512 << 10, "binomial", PEALI_CUDA_BULK},
-    {PEAL_REDUCE, 16, 4 << 20, "binomial", PEALI_CUDA_LL128},
+    {PEAL_REDUCE, 16, 1 << 20, "two_shot", PEALI_CUDA_LL128},
+    {PEAL_REDUCE, 16, SIZE_MAX, "two_shot", DIRECT},
     {PEAL_REDUCE, 16, SIZE_MAX, "two_tree", PEALI_CUDA_BULK},
 };
 
 /* Bytes that keep the threads of a CTA busy for about as long as a start takes; of those with messages, the proxy. */
 static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {2 << 10, 2 << 10, 16 << 10}, far_cta_bytes = 64 << 10;
-
-/*
- * Above so many bytes of the vector calls try to work where peers' buffers lie, which are registered, or mapped by themselves:
- * measured on 2 and 4 H200, against lines with the default scratch.
- */
-static const size_t direct_above[] = {
-    [PEAL_ALLREDUCE] = 1 << 20, [PEAL_ALLGATHER] = 4 << 20, [PEAL_REDUCE_SCATTER] = 4 << 20, [PEAL_BROADCAST] = 4 << 20,
-    [PEAL_REDUCE] = SIZE_MAX, [PEAL_BARRIER] = SIZE_MAX,
-};
-
-/*
- * From so many bytes on, copy engines move an allreduce or allgather of up to so many ranks: measured on 2 and 4 H200.
- * Ranks that are threads of one process take them only when asked to: there the driver was seen to hold a rank's copies back until
- * another's kernel, which waits for them, had ended.
- */
-static const struct engines_row {
-    int nranks;
-    size_t bytes;
-} engines_rows[] = {{2, 128 << 20}, {4, 256 << 20}, {PEALI_CUDA_RANKS, SIZE_MAX}};
-enum { ENGINES = PEALI_CUDA_PROTOS + 1 }; /* as PEAL_PROTO has it */
 
 const char *peali_proto_name(peali_cuda_proto proto)
 {
@@ -91,15 +89,6 @@ static bool apart(const peal_comm *comm)
     return comm->reach.nranks < comm->nranks;
 }
 
-static const struct row *find(const peal_comm *comm, const peal_problem *problem, size_t bytes)
-{
-    const struct row *r = apart(comm) ? far : table;
-    const int members = apart(comm) ? problem->nnodes : problem->nranks;
-    while (r->kind != problem->kind || r->ranks < members || r->bytes < bytes)
-        r++; /* the last row of each kind takes all */
-    return r;
-}
-
 /* Ranks that share a GPU need room beside each other. */
 static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *traits)
 {
@@ -109,31 +98,52 @@ static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *trai
     return most > 0 ? most : 1;
 }
 
-/* What copy engines do, by the name of the algorithm that it is. */
+/* What copy engines do of KIND, by the name of the algorithm that it is. */
 static const char *engines_algo(peal_kind kind)
 {
     return kind == PEAL_ALLREDUCE ? "two_shot" : kind == PEAL_ALLGATHER ? "direct" : NULL;
 }
 
-static size_t engines_bytes(int nranks)
+/*
+ * One CTA aligns while others reduce. Ranks that are threads of one process take copy engines only when asked to: there the driver
+ * was seen to hold a rank's copies back until another's kernel, which waits for them, had ended.
+ */
+static bool can_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
 {
-    const struct engines_row *row = engines_rows;
-    while (row->nranks < nranks)
-        row++;
-    return row->bytes;
-}
-
-/* One CTA aligns while others reduce. */
-bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
-{
-    const int proto = peali_config_get()->proto;
     const peal_algo *forced = comm->forced[c->kind];
     const char *algo = engines_algo(c->kind);
-    const size_t area = (size_t)peali_config_get()->engines_bytes;
-    const bool can = comm->nranks <= PEALI_CUDA_RANKS && !apart(comm) && traits->sharing == 1 && !comm->device->far &&
-                       area >= peali_engines_least(comm->nranks);
-    return algo && comm->nranks > 1 && can && most_ctas(comm, traits) > 1 && (!forced || strcmp(forced->name, algo) == 0) &&
-           (proto == ENGINES || (proto < 0 && traits->processes && vector_bytes(comm, c) >= engines_bytes(comm->nranks)));
+    return algo && comm->nranks > 1 && comm->nranks <= PEALI_CUDA_RANKS && !apart(comm) && traits->sharing == 1 &&
+           !comm->device->far && most_ctas(comm, traits) > 1 && (!forced || strcmp(forced->name, algo) == 0) &&
+           (traits->processes || peali_config_get()->proto == ENGINES) &&
+           (size_t)peali_config_get()->engines_bytes >= peali_engines_least(comm->nranks);
+}
+
+/* Can C be done so, if all ranks have mapped each other's buffers, or have areas for copy engines (ENGINES)? */
+static bool can(const peal_comm *comm, const peali_call *c, int proto, bool engines)
+{
+    if (proto == DIRECT)
+        return c->kind != PEAL_BARRIER && !apart(comm) && !comm->device->far;
+    return proto < DIRECT || engines;
+}
+
+/* The first row that fits; what is forced and can be done, fits whatever the sizes. The last row of each kind takes all. */
+static const struct row *find(const peal_comm *comm, const peali_call *c, const peal_problem *problem, bool engines)
+{
+    const struct row *r = apart(comm) ? far : table;
+    const int members = apart(comm) ? problem->nnodes : problem->nranks, asked = peali_config_get()->proto;
+    const size_t bytes = vector_bytes(comm, c);
+    const bool named = asked >= DIRECT && can(comm, c, asked, engines);
+    for (;; r++) {
+        const bool fits = r->proto < DIRECT || (asked < 0 && can(comm, c, r->proto, engines));
+        if (r->kind == problem->kind && (named ? r->proto == asked : fits && r->ranks >= members && r->bytes >= bytes))
+            return r;
+    }
+}
+
+bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
+{
+    const peal_problem problem = peali_device_problem(comm, c);
+    return can_engines(comm, c, traits) && find(comm, c, &problem, true)->proto == ENGINES;
 }
 
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
@@ -143,10 +153,10 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     size_t bytes = vector_bytes(comm, c);
     const peal_algo *forced = comm->forced[c->kind];
     int proto = peali_config_get()->proto;
-    choice->engines = peali_device_wants_engines(comm, c, traits) && comm->device->engines == PEALI_ENGINES_THERE;
-    choice->direct = !choice->engines && !apart(comm) &&
-                     (proto == PEALI_CUDA_PROTOS || (proto < 0 && bytes > direct_above[c->kind]));
-    const struct row *row = find(comm, &problem, choice->direct ? SIZE_MAX : bytes);
+    const bool engines = can_engines(comm, c, traits) && comm->device->engines == PEALI_ENGINES_THERE;
+    const struct row *row = find(comm, c, &problem, engines);
+    choice->direct = row->proto == DIRECT;
+    choice->engines = row->proto == ENGINES;
     if (forced && !peali_algo_fits(forced, &problem)) {
         peali_coll_refuse(comm, c, "algorithm %s, which was asked for, does not fit %d GPUs", forced->name,
                           comm->nranks);
@@ -169,13 +179,13 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     choice->algo = forced ? forced : peali_algo_find(problem.kind, row->algo);
     if (!peali_algo_fits(choice->algo, &problem)) /* the others want nodes of one size, or a power of two of them */
         choice->algo = peali_algo_find(problem.kind, "hierarchical");
-    choice->proto = choice->direct || proto >= PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK :
-                    proto >= 0 ? (peali_cuda_proto)proto : row->proto;
+    const int taken = proto >= 0 ? proto : row->proto;
+    choice->proto = taken >= PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK : (peali_cuda_proto)taken;
     if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
         choice->proto = PEALI_CUDA_BULK;
     choice->most_ctas = most_ctas(comm, traits);
     if (choice->engines) {
-        choice->algo = peali_algo_find(problem.kind, engines_algo(problem.kind));
+        choice->algo = peali_algo_find(problem.kind, row->algo);
         choice->proto = PEALI_CUDA_BULK;
         choice->ctas = choice->most_ctas - 1;
         return true;

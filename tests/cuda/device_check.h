@@ -12,7 +12,14 @@ typedef struct deed_buffers {
     size_t in_bytes, out_bytes;
     unsigned char *in, *out, *dev_in, *dev_out; /* of dev_*: OFF bytes after the allocation */
     unsigned char *all_in, *all_out;
+    unsigned char *const *rooms; /* two that are long enough; NULL: it takes memory of its own */
 } deed_buffers;
+
+/* Number I, of BYTES. */
+static inline unsigned char *deed_room(const seat *s, const deed_buffers *b, int i, size_t bytes)
+{
+    return b->rooms ? b->rooms[i] : seat_alloc(s, bytes);
+}
 
 static inline void deed_buffers_make(const seat *s, const deed *d, deed_buffers *b)
 {
@@ -27,8 +34,8 @@ static inline void deed_buffers_make(const seat *s, const deed *d, deed_buffers 
     b->all_out = calloc(1, most + 2 * DEED_EDGE);
     b->in = b->all_in + DEED_EDGE;
     b->out = b->all_out + DEED_EDGE;
-    b->dev_in = (unsigned char *)seat_alloc(s, most + 2 * DEED_EDGE) + DEED_EDGE + d->shift;
-    b->dev_out = joined ? b->dev_in : (unsigned char *)seat_alloc(s, most + 2 * DEED_EDGE) + DEED_EDGE + d->shift;
+    b->dev_in = deed_room(s, b, 0, most + 2 * DEED_EDGE) + DEED_EDGE + d->shift;
+    b->dev_out = joined ? b->dev_in : deed_room(s, b, 1, most + 2 * DEED_EDGE) + DEED_EDGE + d->shift;
     if (joined) { /* the shorter one is a part of the longer one */
         b->out = b->in + part;
         b->dev_out = b->dev_in + part;
@@ -44,9 +51,10 @@ static inline void deed_buffers_free(const seat *s, const deed *d, deed_buffers 
     bool joined = d->in_place || d->kind == PEAL_BROADCAST;
     if (joined && d->kind == PEAL_ALLGATHER)
         b->dev_in -= (size_t)s->rank * one;
-    if (!joined)
+    if (!joined && !b->rooms)
         seat_free(s, b->dev_out - DEED_EDGE - d->shift);
-    seat_free(s, b->dev_in - DEED_EDGE - d->shift);
+    if (!b->rooms)
+        seat_free(s, b->dev_in - DEED_EDGE - d->shift);
     free(b->all_in);
     free(b->all_out);
 }
@@ -90,9 +98,10 @@ static inline void deed_compare(seat *s, const deed *d, deed_buffers *b)
     free(got);
 }
 
-static inline void deed_check(seat *s, const deed *d)
+/* ROOMS: see deed_buffers. */
+static inline void deed_check_in(seat *s, const deed *d, unsigned char *const *rooms)
 {
-    deed_buffers b;
+    deed_buffers b = {.rooms = rooms};
     deed_buffers_make(s, d, &b);
     seat_copy(s, b.dev_in, b.in, b.in_bytes);
     deed_rest(s);
@@ -106,6 +115,11 @@ static inline void deed_check(seat *s, const deed *d)
         deed_compare(s, d, &b);
     deed_rest(s);
     deed_buffers_free(s, d, &b);
+}
+
+static inline void deed_check(seat *s, const deed *d)
+{
+    deed_check_in(s, d, NULL);
 }
 
 #endif
