@@ -98,10 +98,13 @@ static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *trai
     return most > 0 ? most : 1;
 }
 
-/* What copy engines do of KIND, by the name of the algorithm that it is. */
+/* The algorithm of KIND that copy engines do, or NULL. */
 static const char *engines_algo(peal_kind kind)
 {
-    return kind == PEAL_ALLREDUCE ? "two_shot" : kind == PEAL_ALLGATHER ? "direct" : NULL;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].kind == kind && table[i].proto == ENGINES)
+            return table[i].algo;
+    return NULL;
 }
 
 /*
