@@ -108,7 +108,8 @@ typedef struct peali_cuda_op {
 typedef struct peali_cuda_direct {
     uint32_t slices;     /* 0: no call is done so, and no rank votes */
     uint32_t slice_packs, long_slices, block_packs, long_blocks; /* as in the call */
-    uint32_t first, end; /* operations of the call, behind its own; equal: they found no room, and this rank votes against it */
+    uint32_t first, end; /* operations of the call, behind its own: none where a rank has nothing to move */
+    uint32_t room;       /* 0: they found none, and this rank votes against it */
 } peali_cuda_direct;
 
 /* Where a rank's vectors begin, as some device sees them; both 0: it does not. */

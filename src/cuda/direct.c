@@ -134,8 +134,7 @@ void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_c
     d->first = d->end = call->nops;
     for (int32_t k = 1; k < program->ninstrs - 1 && fits; k++)
         fits = add_instr(program, &program->instrs[k], call, &nlocs);
-    if (!fits)
-        d->end = d->first;
+    d->room = fits;
     for (int x = 0; x < program->nreach; x++)
         call->stores_to |= (uint16_t)((x != program->me) << x);
 }
