@@ -272,14 +272,14 @@ static const struct variable {
     {"PEAL_SHM", "on", "on or off", "off: ranks of one host exchange messages, as those of different hosts do.", read_shm},
     {"PEAL_PROTO", "auto", "auto, ll, ll128, bulk, direct or engines",
      "How data crosses between GPUs: lines of 16 or of 128 bytes with flags in them, data and then a flag; or, direct, buffers of "
-     "peers are read and stored to in place where all ranks have mapped them, and else as by bulk; or, engines, an allreduce or "
-     "allgather by copy engines.", read_proto},
+     "peers are read and stored to in place where all ranks have mapped them, and else as by bulk; or, engines, an allreduce by "
+     "copy engines.", read_proto},
     {"PEAL_MAX_CTAS", "auto", "auto, or 1 to 64", "How many CTAs a call on device memory takes at most.", read_max_ctas},
     {"PEAL_SCRATCH", "16m", "bytes from 1 to 1024g, with k, m or g",
      "GPU memory of all communicators of a process on one GPU; each takes half of what is left.", read_scratch},
     {"PEAL_ENGINES", "1g", "off, or bytes from 1 to 1024g, with k, m or g",
-     "GPU memory that a communicator takes, beside PEAL_SCRATCH, when a call first goes by copy engines, as allreduces and "
-     "allgathers do from 128 MiB (2 ranks) or 256 MiB (3 and 4) on; off: none does.", read_engines},
+     "GPU memory that a communicator takes, beside PEAL_SCRATCH, when a call first goes by copy engines, as allreduces do from "
+     "128 MiB (2 ranks) or 256 MiB (3 and 4) on; off: none does.", read_engines},
     {"PEAL_P2P", "1", "0 or 1", "0: GPUs do not access each other's memory; calls go through memory of the host.", read_p2p},
     {"PEAL_GDR", "auto", "off, auto or on",
      "Whether messages of GPUs leave from GPU memory; auto: where the network reads it by itself, is near, and a test message "

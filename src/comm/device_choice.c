@@ -34,10 +34,6 @@ static const struct row {
     {PEAL_ALLGATHER, 2, 256 << 10, "direct", PEALI_CUDA_LL},
     {PEAL_ALLGATHER, 16, 2 << 10, "direct", PEALI_CUDA_LL},
     {PEAL_ALLGATHER, 16, 4 << 20, "direct", PEALI_CUDA_LL128},
-    {PEAL_ALLGATHER, 2, (128 << 20) - 1, "direct", DIRECT},
-    {PEAL_ALLGATHER, 2, SIZE_MAX, "direct", ENGINES},
-    {PEAL_ALLGATHER, 4, (256 << 20) - 1, "direct", DIRECT},
-    {PEAL_ALLGATHER, 4, SIZE_MAX, "direct", ENGINES},
     {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", DIRECT},
     {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
     {PEAL_REDUCE_SCATTER, 2, 256 << 10, "direct", PEALI_CUDA_LL},
@@ -98,15 +94,6 @@ static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *trai
     return most > 0 ? most : 1;
 }
 
-/* The algorithm of KIND that copy engines do, or NULL. */
-static const char *engines_algo(peal_kind kind)
-{
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].kind == kind && table[i].proto == ENGINES)
-            return table[i].algo;
-    return NULL;
-}
-
 /*
  * One CTA aligns while others reduce. Ranks that are threads of one process take copy engines only when asked to: there the driver
  * was seen to hold a rank's copies back until another's kernel, which waits for them, had ended.
@@ -114,9 +101,9 @@ static const char *engines_algo(peal_kind kind)
 static bool can_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
 {
     const peal_algo *forced = comm->forced[c->kind];
-    const char *algo = engines_algo(c->kind);
-    return algo && comm->nranks > 1 && comm->nranks <= PEALI_CUDA_RANKS && !apart(comm) && traits->sharing == 1 &&
-           !comm->device->far && most_ctas(comm, traits) > 1 && (!forced || strcmp(forced->name, algo) == 0) &&
+    return c->kind == PEAL_ALLREDUCE && comm->nranks > 1 && comm->nranks <= PEALI_CUDA_RANKS && !apart(comm) &&
+           traits->sharing == 1 && !comm->device->far && most_ctas(comm, traits) > 1 &&
+           (!forced || strcmp(forced->name, "two_shot") == 0) &&
            (traits->processes || peali_config_get()->proto == ENGINES) &&
            (size_t)peali_config_get()->engines_bytes >= peali_engines_least(comm->nranks);
 }
@@ -169,9 +156,9 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         peali_coll_refuse(comm, c, "PEAL_PROTO=ll128 needs NVLink between all GPUs; unset it, or set ll or bulk");
         return false;
     }
-    if (proto == ENGINES && engines_algo(c->kind) && !choice->engines && comm->nranks > 1) {
+    if (proto == ENGINES && c->kind == PEAL_ALLREDUCE && !choice->engines && comm->nranks > 1) {
         peali_coll_refuse(comm, c, "PEAL_PROTO=engines needs GPUs that reach each other, one for each rank, PEAL_ENGINES of memory "
-                          "on each, two CTAs, and no other algorithm than %s; unset it, or set bulk", engines_algo(c->kind));
+                          "on each, two CTAs, and no other algorithm than two_shot; unset it, or set bulk");
         return false;
     }
     if (proto >= 0 && proto != PEALI_CUDA_BULK && apart(comm)) {

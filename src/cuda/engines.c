@@ -1,5 +1,5 @@
 /*
- * Rounds of an allreduce of C chunks, each cut into a piece for each rank (chunk c in the area's half c mod 2):
+ * Rounds of a call of C chunks, each cut into a piece for each rank (chunk c in the area's half c mod 2):
  *
  *     round 0      push 0
  *     round 1      push 1             beside it: reduce 0
@@ -7,8 +7,6 @@
  *     ...
  *     round C      pull C - 2         reduce C - 1
  *     round C + 1  pull C - 1
- *
- * An allgather has no pulls: beside round c + 1 a rank copies what round c brought to where it belongs.
  *
  * In step k of a round rank r pushes to r + k, or pulls from r - k: at any moment each link takes data of one rank, as long as
  * ranks keep together. So all ALIGN after each round, and within it between pushes and pulls. On 4 H200, calls of 1 and 4 GiB in
@@ -19,8 +17,7 @@
 #include "base/log.h"
 #include "cuda/team_private.h"
 
-/* The fewest chunks: of the last one, the reduction, or the copies to where they belong, are behind all else. */
-enum { UNIT = 128, ALIGN_THREADS = 32, LEAST_CHUNKS = 2, LEAST_GATHERED = 4 };
+enum { UNIT = 128, ALIGN_THREADS = 32, LEAST_CHUNKS = 2 };
 
 /*
  * Whole pages of the device: of an area that ends within one, 1 GiB and the head, peers mapped small pages, and copies between 2
@@ -119,7 +116,6 @@ typedef struct flight {
     peali_team *team;
     peali_cuda_call *call;
     peali_cu_strm stream, beside;
-    bool gathers; /* chunks are of this rank's part, and all ranks want all of it */
     uint64_t chunk_bytes;
     uint32_t chunks;
     peali_cu_result result; /* the first one that is not 0, */
@@ -143,8 +139,6 @@ static piece piece_of(const flight *f, uint32_t chunk, int rank)
 {
     const uint64_t all = f->call->part_bytes, from = chunk * f->chunk_bytes, n = (uint64_t)f->team->n, r = (uint64_t)rank;
     const uint64_t left = from < all ? all - from : 0, bytes = left < f->chunk_bytes ? left : f->chunk_bytes;
-    if (f->gathers)
-        return (piece){from, bytes};
     const uint64_t units = (bytes + UNIT - 1) / UNIT, each = units / n, longer = units % n;
     const uint64_t first = (r * each + (r < longer ? r : longer)) * UNIT, end = first + (each + (r < longer)) * UNIT;
     return (piece){from + first, (end < bytes ? end : bytes) - (first < bytes ? first : bytes)};
@@ -157,10 +151,10 @@ static peali_cu_ptr room_of(const flight *f, uint32_t chunk, int at, int of)
     return t->engines.areas[at] + PEALI_CUDA_HEAD + ((chunk & 1) * (uint64_t)t->n + (uint64_t)of) * t->engines.room_bytes;
 }
 
-static void copy(flight *f, peali_cu_ptr to, peali_cu_ptr from, uint64_t bytes, peali_cu_strm stream)
+static void copy(flight *f, peali_cu_ptr to, peali_cu_ptr from, uint64_t bytes)
 {
-    if (bytes > 0 && to != from && f->result == 0)
-        note(f, f->team->cu->MemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync");
+    if (bytes > 0 && f->result == 0)
+        note(f, f->team->cu->MemcpyAsync(to, from, bytes, f->stream), "cuMemcpyAsync");
 }
 
 static void push(flight *f, uint32_t chunk)
@@ -169,7 +163,7 @@ static void push(flight *f, uint32_t chunk)
     for (int k = 1; k < t->n; k++) {
         const int to = (t->me + k) % t->n;
         const piece p = piece_of(f, chunk, to);
-        copy(f, room_of(f, chunk, to, t->me), (uintptr_t)f->call->in + p.at, p.bytes, f->stream);
+        copy(f, room_of(f, chunk, to, t->me), (uintptr_t)f->call->in + p.at, p.bytes);
     }
 }
 
@@ -179,7 +173,7 @@ static void pull(flight *f, uint32_t chunk)
     for (int k = 1; k < t->n; k++) {
         const int from = (t->me - k + t->n) % t->n;
         const piece p = piece_of(f, chunk, from);
-        copy(f, (uintptr_t)f->call->out + p.at, room_of(f, chunk, from, from), p.bytes, f->stream);
+        copy(f, (uintptr_t)f->call->out + p.at, room_of(f, chunk, from, from), p.bytes);
     }
 }
 
@@ -204,17 +198,6 @@ static void reduce(flight *f, uint32_t chunk)
     step(f, PEALI_CUDA_REDUCE, d->slices, f->beside);
 }
 
-/* Likewise: what came of CHUNK, and this rank's own of it, to their parts. */
-static void land(flight *f, uint32_t chunk)
-{
-    const int me = f->team->me;
-    const piece p = piece_of(f, chunk, me);
-    for (int x = 0; x < f->team->n; x++) {
-        const peali_cu_ptr to = (uintptr_t)f->call->out + (uint64_t)x * f->call->part_bytes + p.at;
-        copy(f, to, x == me ? (uintptr_t)f->call->in + p.at : room_of(f, chunk, me, x), p.bytes, f->beside);
-    }
-}
-
 /* What comes in TO from now on follows what is in FROM. */
 static void follow(flight *f, peali_cu_strm from, peali_cu_strm to)
 {
@@ -225,14 +208,13 @@ static void follow(flight *f, peali_cu_strm from, peali_cu_strm to)
         note(f, cu->StreamWaitEvent(to, f->team->engines.event, 0), "cuStreamWaitEvent");
 }
 
-/* The vector, or part, in as many chunks as the area makes it, and no fewer than the least. */
+/* The vector in as many chunks as the area makes it, and no fewer than hide what a reduction takes. */
 static void cut(flight *f)
 {
-    const uint64_t pieces = f->gathers ? 1 : (uint64_t)f->team->n, unit = UNIT * pieces;
-    const uint64_t least = f->gathers ? LEAST_GATHERED : LEAST_CHUNKS;
-    const uint64_t most = pieces * f->team->engines.room_bytes, bytes = f->call->part_bytes;
+    const uint64_t unit = UNIT * (uint64_t)f->team->n;
+    const uint64_t most = (uint64_t)f->team->n * f->team->engines.room_bytes, bytes = f->call->part_bytes;
     uint64_t chunks = (bytes + most - 1) / most;
-    chunks = chunks < least ? least : chunks;
+    chunks = chunks < LEAST_CHUNKS ? LEAST_CHUNKS : chunks;
     f->chunk_bytes = ((bytes + chunks - 1) / chunks + unit - 1) / unit * unit;
     f->chunks = (uint32_t)((bytes + f->chunk_bytes - 1) / f->chunk_bytes);
 }
@@ -240,7 +222,7 @@ static void cut(flight *f)
 /* What others pull in this round was reduced beside the one before, and so were the pieces that it pushes over. */
 static void copy_round(flight *f, uint32_t round)
 {
-    const bool pushes = round < f->chunks, pulls = round >= 2 && !f->gathers;
+    const bool pushes = round < f->chunks, pulls = round >= 2;
     if (pushes)
         push(f, round);
     if (pushes && pulls)
@@ -256,16 +238,11 @@ static void fly(flight *f)
         copy_round(f, round);
         if (round > 0)
             follow(f, f->beside, f->stream);
-        if (round == f->chunks && f->gathers)
-            return;
         step(f, PEALI_CUDA_ALIGN, 1, f->stream);
         if (round == f->chunks)
             break;
         follow(f, f->stream, f->beside);
-        if (f->gathers)
-            land(f, round);
-        else
-            reduce(f, round);
+        reduce(f, round);
     }
     copy_round(f, f->chunks + 1);
 }
@@ -314,7 +291,7 @@ static void fly_in(flight *f)
 peal_status peali_engines_launch(peali_team *team, const peali_cuda_call *call, const void *in, void *out, peali_cu_strm stream)
 {
     peali_cuda_call mine = *call;
-    flight f = {.team = team, .call = &mine, .stream = stream, .gathers = call->parts > 1};
+    flight f = {.team = team, .call = &mine, .stream = stream};
     peali_gpu_visit visit;
     peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
     if (status != PEAL_OK)

@@ -1,6 +1,6 @@
 /*
- * Large allreduces and allgathers by copy engines: a team's areas, and the launches and copies of a call. A call takes a stream of
- * Peal's beside the user's, forked from it and joined into it.
+ * Large allreduces by copy engines: a team's areas, and the launches and copies of a call. A call takes a stream of Peal's beside
+ * the user's, forked from it and joined into it.
  */
 #ifndef PEALI_ENGINES_H
 #define PEALI_ENGINES_H
@@ -21,7 +21,7 @@ PEAL_MUST_CHECK peal_status peali_engines_meet(peali_team *team, const peali_tea
 /* The least BYTES with which N ranks can call. */
 size_t peali_engines_least(int n);
 
-/* Makes CALL, filled by peali_cuda_load for a two-shot allreduce, or allgather, by bulk, one for copy engines. CTAS reduce. */
+/* Makes CALL, which peali_cuda_load filled for a two-shot allreduce by bulk, one for copy engines, with so many CTAs to reduce. */
 void peali_engines_load(peali_cuda_call *call, uint32_t ctas);
 
 /* As peali_team_launch, of such a call. PEAL_ERR_CAPTURE: several captures at once make calls on this team (logged). */
