@@ -84,8 +84,10 @@ if ! command -v meson > /dev/null && [ -x "$1/bench/peal" ]; then
 fi
 arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2> /dev/null | head -n 1 | tr -d .)
 [ -f "$1/build.ninja" ] || meson setup "$1" --buildtype=release ${arch:+-Dgpu_arch="$arch"} || exit 1
-targets="bench/peal tests/test_device tests/test_device_wrong"
-ninja -C "$1" -t query tests/test_device_mpi > /dev/null 2>&1 && targets="$targets tests/test_device_mpi"
+targets="bench/peal tests/test_device tests/test_device_wrong tests/test_device_overlap"
+for test in test_device_mpi test_device_overlap_mpi; do
+    ninja -C "$1" -t query "tests/$test" > /dev/null 2>&1 && targets="$targets tests/$test"
+done
 ninja -C "$1" $targets'
 
 # table NAME SECONDS COMMAND...: a race, whose table, JSON and plot are OUT/NAME.*.
@@ -126,6 +128,11 @@ fi
     [ -z "$per_gpu" ] && table allreduce_threads 60 $threads allreduce --mem cuda -g "$gpus" -b 16 -e "$most" -f 16 --graph 50
     for proto in ll ll128 bulk; do
         step "test_device_$proto" 30 env PEAL_SCRATCH=256M PEAL_PROTO=$proto "$build/tests/test_device" 1 10
+    done
+    for connections in '' 1; do
+        overlap="env ${connections:+CUDA_DEVICE_MAX_CONNECTIONS=$connections} $build/tests/test_device_overlap"
+        step "test_device_overlap$connections" 30 $overlap
+        [ -z "$per_gpu" ] && step "test_device_overlap_mpi$connections" 30 $mpi ${overlap}_mpi
     done
     step test_device_wrong 60 "$build/tests/test_device_wrong"
 }

@@ -11,10 +11,11 @@
  *                               pci: it goes over PCI, so without atomics
  *     FAKE_CUDA_HOST=1          the host has addresses for device memory, too
  *     FAKE_CUDA_FLUSHES=0       nobody can flush what a network writes to a device, which kernels are not sure to see
+ *     CUDA_DEVICE_MAX_CONNECTIONS=1    kernels and waits of all streams of a device begin in the order in which they came
  *     FAKE_CUDA_FAIL=cuMemAlloc_v2:2:999    the second call of it from now on fails with 999
  *
- * Pointers are addresses of the process, on devices too. The only kernel parameter is a peali_cuda_call, but for the kernel that
- * verifies races (bench/differ.c).
+ * Pointers are addresses of the process, on devices too. The only kernel parameter is a peali_cuda_call, but for the kernels that
+ * verify races (bench/differ.c) and that compute beside calls (test_device_overlap.c).
  */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H

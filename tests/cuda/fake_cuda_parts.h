@@ -23,6 +23,7 @@ struct CUctx_st {
     int retained;
     bool reaches[DEVICES]; /* peer access is enabled */
     size_t used;           /* bytes of device memory */
+    uint64_t queued, begun; /* operations that its one connection got, and that have begun */
     struct CUstream_st *legacy;
 };
 
@@ -47,6 +48,7 @@ typedef struct fake_op {
     unsigned char value;
     fake_moment after[FAKE_AFTER];
     int nafter;
+    uint64_t turn; /* in its context's one connection; 0: any time */
     struct fake_op *next;
 } fake_op;
 
@@ -136,8 +138,8 @@ peali_cu_strm fake_find(peali_cu_strm handle);
 /* O runs in S (NULL: that is an error), or becomes a node of what is captured. */
 peali_cu_result fake_put(peali_cu_strm s, const fake_op *o);
 
-/* O becomes a launch of the kernel that verifies races, if it is one. */
-bool fake_differ(fake_op *o, void **parameters);
+/* O becomes a launch of a kernel that is not Peal's, if it is one. */
+bool fake_other(fake_op *o, void **parameters);
 
 /* A stream of CONTEXT; and O runs in S, which is not captured, after all that it names. */
 struct CUstream_st *fake_make(struct CUctx_st *context, bool blocking);

@@ -58,6 +58,15 @@ static void run(const peali_cu_strm s, const fake_op *o)
     pthread_mutex_lock(&fake_lock);
 }
 
+/* All that O comes after in other streams is done, and it is at the head of its connection. */
+static bool may_begin(const peali_cu_strm s, const fake_op *o)
+{
+    bool ready = o->turn == 0 || o->turn == s->context->begun + 1;
+    for (int i = 0; i < o->nafter; i++)
+        ready = ready && o->after[i].stream->done >= o->after[i].n;
+    return ready;
+}
+
 static void *work(void *stream)
 {
     peali_cu_strm s = stream;
@@ -65,12 +74,13 @@ static void *work(void *stream)
     pthread_mutex_lock(&fake_lock);
     while (!end) {
         fake_op *o = s->first;
-        bool ready = o != NULL;
-        for (int i = 0; o && i < o->nafter; i++)
-            ready = ready && o->after[i].stream->done >= o->after[i].n;
-        if (!ready) {
+        if (!o || !may_begin(s, o)) {
             pthread_cond_wait(&changed, &fake_lock);
             continue;
+        }
+        if (o->turn != 0) {
+            s->context->begun++;
+            pthread_cond_broadcast(&changed);
         }
         run(s, o);
         end = o->kind == END;
@@ -147,11 +157,18 @@ void fake_come_after(fake_op *o, peali_cu_strm stream, uint64_t n)
     o->after[o->nafter++] = (fake_moment){stream, n};
 }
 
+/* Kernels and waits of all streams begin in the order in which they came, where there is one connection; copies have their own. */
+static bool queues(const fake_op *o)
+{
+    return (o->kind == KERNEL || o->kind == NOTHING) && fake_number("CUDA_DEVICE_MAX_CONNECTIONS", 8) == 1;
+}
+
 void fake_give(peali_cu_strm s, const fake_op *from)
 {
     fake_op *o = malloc(sizeof *o);
     *o = *from;
     o->next = NULL;
+    o->turn = queues(o) ? ++s->context->queued : 0;
     for (peali_cu_strm t = streams; t && legacy(s); t = t->next)
         if (t->context == s->context && t->blocking)
             fake_come_after(o, t, t->given);
@@ -319,7 +336,7 @@ peali_cu_result cuLaunchKernel(peali_cu_func f, unsigned gx, unsigned gy, unsign
     fake_op o = {.kind = KERNEL, .kernel = (const char *)f, .grid = gx, .block = bx};
     if (!context || !f || gx * gy * gz == 0 || bx * by * bz == 0 || bx > 1024 || !parameters)
         return context ? INVALID_VALUE : INVALID_CONTEXT;
-    if (!fake_differ(&o, parameters))
+    if (!fake_other(&o, parameters))
         memcpy(&o.call, parameters[0], sizeof o.call);
     pthread_mutex_lock(&fake_lock);
     peali_cu_strm s = fake_find(stream);

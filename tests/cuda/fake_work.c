@@ -1,4 +1,4 @@
-/* Kernels that are not Peal's: the bench's, and those of other libraries. */
+/* Kernels that are not Peal's: the bench's, a test's, and those of other libraries. */
 #include "fake_cuda_parts.h"
 
 #include <string.h>
@@ -33,12 +33,37 @@ static void differ(const void *parameters)
     *d.count += found;
 }
 
-bool fake_differ(fake_op *o, void **parameters)
+/* The parameters of peal_test_gemm (test_device_overlap.c). */
+struct gemm {
+    float *at;
+    uint64_t n;
+    uint64_t rounds;
+};
+
+static void gemm(const void *parameters)
 {
-    if (strcmp(o->kernel, "peal_bench_differ") != 0)
+    struct gemm g;
+    memcpy(&g, parameters, sizeof g);
+    for (uint64_t i = 0; i < g.n; i++)
+        for (uint64_t k = 0; k < g.rounds; k++)
+            g.at[i] += 1;
+}
+
+static const struct {
+    const char *name;
+    fake_work *work;
+    int nparameters; /* of 8 bytes */
+} others[] = {{"peal_bench_differ", differ, 7}, {"peal_test_gemm", gemm, 3}};
+
+bool fake_other(fake_op *o, void **parameters)
+{
+    size_t k = 0;
+    while (k < sizeof others / sizeof others[0] && strcmp(o->kernel, others[k].name) != 0)
+        k++;
+    if (k == sizeof others / sizeof others[0])
         return false;
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < others[k].nparameters; i++)
         memcpy(o->parameters + 8 * i, parameters[i], 8);
-    o->work = differ;
+    o->work = others[k].work;
     return true;
 }
