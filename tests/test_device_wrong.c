@@ -204,6 +204,19 @@ static void aborted(seat *s)
     stays_wrong(s, at, PEAL_ERR_ABORTED);
 }
 
+/* Without a stream, which ranks of one device and process would share. */
+static void freed_between_calls(seat *s)
+{
+    float *at = seat_alloc(s, 4000);
+    if (s->n <= devices_here()) {
+        SEAT_CHECK(s, peal_allreduce(at, at, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, NULL) == PEAL_OK);
+        seat_must(s->cu->StreamSynchronize(NULL), "cuStreamSynchronize");
+    }
+    seat_free(s, at);
+    for (int k = 0; k < 2; k++)
+        SEAT_CHECK(s, peal_allreduce(at, at, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, NULL) == PEAL_ERR_INVALID);
+}
+
 /* All ranks are refused, and nothing was started. */
 static void wrong_buffers(seat *s)
 {
@@ -215,6 +228,7 @@ static void wrong_buffers(seat *s)
     SEAT_CHECK(s, peal_broadcast(host, 1000, PEAL_FLOAT, 0, s->comm, s->stream) == PEAL_ERR_INVALID);
     seat_free(s, freed);
     SEAT_CHECK(s, peal_allreduce(freed, at, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_INVALID);
+    freed_between_calls(s);
     SEAT_CHECK(s, peal_allreduce(at, NULL, 1000, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_INVALID);
     SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
     seat_sync(s);

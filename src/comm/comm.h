@@ -49,9 +49,14 @@ PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int
 PEAL_PUBLIC void peali_comm_be_patient(peal_comm *comm);
 
 /*
- * Is A or B device memory? Next to nothing is asked where the process has no CUDA. Threads: one per COMM.
+ * Which of A and B (may be NULL) are device memory; WRONG: one that is no memory of this process, as what was freed of a device,
+ * else NULL. Next to nothing is asked where the process has no CUDA. Threads: one per COMM.
  */
-PEAL_PUBLIC bool peali_comm_any_device(peal_comm *comm, const void *a, const void *b);
+typedef struct peali_found {
+    bool device[2];
+    const void *wrong;
+} peali_found;
+PEAL_PUBLIC peali_found peali_comm_find(peal_comm *comm, const void *a, const void *b);
 
 /* Copies BYTES, each way and within either memory, and waits for it. PEAL_OK; PEAL_ERR_CUDA (logged). Threads: any. */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_copy(const peal_comm *comm, void *to, const void *from, size_t bytes);

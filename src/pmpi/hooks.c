@@ -288,7 +288,8 @@ PEAL_PUBLIC int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI
         return peali_behind.bcast(buf, count, type, root, comm);
     if (a.error == MPI_SUCCESS) {
         peali_elements data = {buf, count, type, comm};
-        peali_stage s = peali_stage_begin(a.state->comm, buf, buf);
+        const void *first = peali_stage_first(&data);
+        peali_stage s = peali_stage_begin(a.state->comm, first, first);
         peali_stage_elements(&s, &data, 1, peal_comm_rank(a.state->comm) == root ? PEALI_STAGE_READ : PEALI_STAGE_WRITTEN);
         a.error = s.error;
         if (a.error == MPI_SUCCESS)
@@ -347,7 +348,8 @@ PEAL_PUBLIC int MPI_Allgather(const void *send, int sendcount, MPI_Datatype send
     if (a.error == MPI_SUCCESS) {
         peali_elements give = {(void *)send, sendcount, sendtype, comm}, all = {recv, recvcount, recvtype, comm};
         bool in_place = send == MPI_IN_PLACE;
-        peali_stage s = peali_stage_begin(a.state->comm, in_place ? recv : send, recv);
+        const void *first = peali_stage_first(&all);
+        peali_stage s = peali_stage_begin(a.state->comm, in_place ? first : peali_stage_first(&give), first);
         peali_stage_elements(&s, &give, 1, PEALI_STAGE_READ);
         peali_stage_elements(&s, &all, peal_comm_size(a.state->comm), PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));
         a.error = s.error;

@@ -1,11 +1,27 @@
 /* Shadows come from where other ranks of the host can reach them. */
 #include "pmpi/stage.h"
 
+#include "base/log.h"
 #include "comm/comm.h"
 
 peali_stage peali_stage_begin(peal_comm *comm, const void *send, const void *recv)
 {
-    return (peali_stage){.comm = comm, .on = peali_comm_any_device(comm, send, recv), .error = MPI_SUCCESS};
+    peali_found found = peali_comm_find(comm, send, recv);
+    if (found.wrong)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, peal_comm_rank(comm),
+                  "buffer %p is no memory of this process: it is device memory that was freed, or a wrong address; nothing was "
+                  "started", found.wrong);
+    return (peali_stage){.comm = comm, .device = {found.device[0] ? send : NULL, found.device[1] ? recv : NULL},
+                         .error = found.wrong ? MPI_ERR_BUFFER : MPI_SUCCESS};
+}
+
+const void *peali_stage_first(const peali_elements *at)
+{
+    MPI_Aint first, extent;
+    if (at->buf == MPI_IN_PLACE || at->type == MPI_DATATYPE_NULL)
+        return NULL;
+    PMPI_Type_get_true_extent(at->type, &first, &extent);
+    return (const char *)at->buf + first;
 }
 
 static bool copy(peali_stage *s, void *to, const void *from, size_t bytes)
@@ -34,15 +50,15 @@ static void *shadow(peali_stage *s, const void *buf, size_t bytes, int use)
 
 void *peali_stage_buffer(peali_stage *s, const void *buf, size_t bytes, int use)
 {
-    bool stays = !s->on || s->error != MPI_SUCCESS || !buf || buf == MPI_IN_PLACE || !peali_comm_any_device(s->comm, buf, buf);
-    return stays ? (void *)buf : shadow(s, buf, bytes, use);
+    bool staged = buf && (buf == s->device[0] || buf == s->device[1]) && s->error == MPI_SUCCESS;
+    return staged ? shadow(s, buf, bytes, use) : (void *)buf;
 }
 
 /* What elements are between, and before the first, is the user's too: it goes there and back. */
 void peali_stage_elements(peali_stage *s, peali_elements *at, int copies, int use)
 {
     MPI_Aint first, extent, true_first, true_extent;
-    if (!s->on || at->buf == MPI_IN_PLACE || at->type == MPI_DATATYPE_NULL)
+    if ((!s->device[0] && !s->device[1]) || at->buf == MPI_IN_PLACE || at->type == MPI_DATATYPE_NULL)
         return;
     PMPI_Type_get_extent(at->type, &first, &extent);
     PMPI_Type_get_true_extent(at->type, &true_first, &true_extent);
