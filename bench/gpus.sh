@@ -4,16 +4,18 @@
 #
 #     sh bench/gpus.sh OUT                     builds in ./build-gpus
 #     sh bench/gpus.sh -n 2 -e 1G -s 300 -b build OUT
+#     sh bench/gpus.sh -c OUT                  small races and the tests under compute-sanitizer, in place of all that
 #
 # -n GPUS (all that nvidia-smi lists), -e SIZE longest vector of the tables (4G), -s SECONDS for all of it (480), -b BUILD. A step
 # that fails, or takes too long, does not stop the next. Exit code: how many failed.
 usage() {
-    sed -n '5,9s/^# \{0,1\}//p' "$0" >&2
+    sed -n '5,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
-gpus='' most=4G seconds=480 build=build-gpus
-while getopts n:e:s:b:h flag; do
+gpus='' most=4G seconds=480 build=build-gpus what=figures
+while getopts cn:e:s:b:h flag; do
     case $flag in
+    c) what=sanitize ;;
     n) gpus=$OPTARG ;;
     e) most=$OPTARG ;;
     s) seconds=$OPTARG ;;
@@ -103,7 +105,7 @@ step build 240 sh -c "$compile" sh "$build"
 peal=$build/bench/peal
 step topology 20 "$peal" info --topo
 threads="$peal bench"
-ranks=$threads per_gpu="-g $gpus"
+ranks=$threads per_gpu="-g $gpus" mpi=''
 if command -v mpirun > /dev/null && [ -x "$build/tests/test_device_mpi" ] && [ "$gpus" -gt 1 ]; then
     root=''
     [ "$(id -u)" != 0 ] || root=--allow-run-as-root
@@ -113,7 +115,7 @@ fi
 
 # One process for each GPU where there is an MPI, else one thread.
 # shellcheck disable=SC2086
-{
+figures() {
     step quick 30 $threads allreduce --mem cuda -g "$gpus" -b 16 -e 1M -f 256 -n 5 --graph 5 --inplace both
     step test_device 45 env PEAL_SCRATCH=256M "$build/tests/test_device" 1 20 # where ranks share GPUs they need more
     [ -z "$per_gpu" ] &&
@@ -137,9 +139,38 @@ fi
     step test_device_wrong 60 "$build/tests/test_device_wrong"
 }
 
+# What the tools find is in the logs, and makes their exit code 9. Errors that the driver only returns are no finding: Peal asks it
+# about memory that it does not know. A kernel takes up to 100 times as long, so calls are few and short.
+# shellcheck disable=SC2086
+sanitize() {
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2> /dev/null | head -n 1)
+    if [ -z "$sanitizer" ]; then
+        step compute-sanitizer 5 sh -c 'echo "no compute-sanitizer: it comes with CUDA"; false'
+        return
+    fi
+    under="$sanitizer --error-exitcode 9 --target-processes all --report-api-errors no --tool"
+    small="--mem cuda $per_gpu -b 16 -e 256K -f 128 -n 1 -w 1 --graph 2 --inplace both"
+    for tool in memcheck racecheck synccheck; do
+        for proto in auto ll ll128 bulk; do
+            step "${tool}_$proto" 60 env PEAL_PROTO=$proto $mpi $under $tool "$peal" bench allreduce $small
+        done
+        step "${tool}_register" 60 $mpi $under $tool "$peal" bench allreduce $small --register
+        step "${tool}_allgather" 60 $mpi $under $tool "$peal" bench allgather $small
+    done
+    for tool in memcheck racecheck synccheck; do
+        if [ -n "$mpi" ]; then
+            set -- mpirun $root --oversubscribe -n 4 $under $tool "$build/tests/test_device_mpi"
+        else
+            set -- $under $tool "$build/tests/test_device"
+        fi
+        step "${tool}_test_device" 120 env PEAL_SCRATCH=256M "$@" 1 5 2
+    done
+}
+$what
+
 rm -rf "$out/libraries"
 (cd "$out" && tar czf gpus.tar.gz --exclude=./gpus.tar.gz ./*)
-printf '\n%s\n' "what is not ok: $failed; the races: "
+printf '\n%s\n' "what is not ok: $failed"
 for file in "$out"/*.log; do
     grep -q 'and of NCCL at its best' "$file" || continue
     printf '\n== %s\n' "$(basename "$file" .log)"
