@@ -176,18 +176,25 @@ typedef struct peali_cuda_report {
     uint32_t epoch, lane, op, slot;
 } peali_cuda_report;
 
+/*
+ * A call that is one exchange of words (cuda/exchange.cuh): to and from each of the others, and the sum. What is stored and loaded
+ * is a line for each thread, from here on in area 0 of lane 0; areas are area_bytes apart. Found for each call (peali_cuda_place).
+ */
+typedef struct peali_cuda_exchange {
+    unsigned char *put[PEALI_CUDA_FEW - 1];
+    unsigned char *get[PEALI_CUDA_FEW - 1]; /* in the order of the sum */
+    uint32_t area_bytes;
+    uint32_t bytes, plain; /* of the vector; and of it, in words that are aligned and whole */
+    uint32_t others, before; /* so many there are, and come before this rank in the sum */
+} peali_cuda_exchange;
+
 typedef struct peali_cuda_call {
+    /* What an exchange needs comes first, in few lines of the cache of parameters. */
     const void *in; /* as the user gives them */
     void *out;
-    uint64_t in_skip, out_skip; /* bytes of the vector that lie before what the user has there */
+    peali_cuda_lane *lane;
     uint64_t part_bytes;
-    uint32_t parts, blocks, slices;    /* blocks of a part */
     uint32_t slice_packs, long_slices; /* packs of a part over slices */
-    uint32_t block_packs, long_blocks; /* slice_packs over blocks */
-    uint32_t part_of;                  /* block b is of part (b * part_of) >> 31 */
-    uint32_t nops;
-    uint32_t threads;   /* of a block: PEALI_CUDA_BOARD of them for the board */      /* at least 1, where there are slices */
-    uint64_t touch, touch_bytes; /* from IN on: so much of it, in slices one after the other, is what the first operation loads */
     uint32_t signature; /* never 0 */
     uint8_t me, nranks; /* within reach */
     uint8_t proto;      /* peali_cuda_proto */
@@ -198,22 +205,30 @@ typedef struct peali_cuda_call {
     uint8_t messages;   /* of a slice */
     uint8_t rare;       /* it needs a kernel that has everything (cuda/protocol.cuh) */
     uint8_t step;       /* by copy engines */
+    uint8_t exchanges;  /* it is an exchange */
     uint16_t stores_to; /* bit per rank: it has slots that this one fills */
     uint16_t hears;     /* bit per rank: this one's end waits for its begin */
-    uint64_t scalar;    /* over and over in 8 bytes */
-    uint32_t ranks;     /* average: when all is done, the blocks [wanted[0], wanted[1]) of OUT are divided by this; else 0 */
-    uint32_t wanted[2];
-    peali_cuda_direct direct;
+    uint32_t threads;   /* of a block: PEALI_CUDA_BOARD of them for the board */
     union {
+        peali_cuda_exchange exchange;
         peali_cuda_view views[PEALI_CUDA_RANKS]; /* direct: of this rank's vectors, by each rank's device */
         peali_cuda_engines engines;
     };
+    uint64_t in_skip, out_skip; /* bytes of the vector that lie before what the user has there */
+    uint32_t parts, blocks, slices;    /* blocks of a part */
+    uint32_t block_packs, long_blocks; /* slice_packs over blocks */
+    uint32_t part_of;                  /* block b is of part (b * part_of) >> 31 */
+    uint32_t nops;      /* at least 1 */
+    uint32_t ranks;     /* average: when all is done, the blocks [wanted[0], wanted[1]) of OUT are divided by this; else 0 */
+    uint32_t wanted[2];
+    uint64_t touch, touch_bytes; /* from IN on: so much of it, in slices one after the other, is what the first operation loads */
+    uint64_t scalar;    /* over and over in 8 bytes */
+    peali_cuda_direct direct;
     /* the communicator */
     /* Of each rank, as this device sees it; and those that make areas of slots out of those of messages. */
     unsigned char *scratch[PEALI_CUDA_WHERES - PEALI_CUDA_SLOT];
-    peali_post *post;
     peali_cuda_layout layout;
-    peali_cuda_lane *lane;
+    peali_post *post;
     peali_cuda_report *report; /* two: what it ended with, and for whom it waits and goes on waiting: zeroed again by who read it */
     const uint32_t *abort; /* in host memory: not 0, leave. Read once in a while by who waits */
     uint64_t deadline_ns;  /* of one wait; 0: none */

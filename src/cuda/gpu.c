@@ -82,13 +82,14 @@ static peal_status load_kernel(peali_gpu *g, int rank, const char *name)
 /* Those that any call can name. */
 static peal_status load_kernels(peali_gpu *g, int rank)
 {
-    enum { BOTH = 2 * PEALI_CUDA_PROTOS, ALL = BOTH * PEAL_TYPE_COUNT * PEAL_OP_COUNT };
+    enum { KINDS = 3 * PEALI_CUDA_PROTOS, ALL = KINDS * PEAL_TYPE_COUNT * PEAL_OP_COUNT };
     peal_status status = load_library(g, rank);
     for (int i = 0; i < ALL && status == PEAL_OK; i++) {
-        peali_cuda_call call = {.rare = (uint8_t)(i % 2),
-                                .proto = (uint8_t)(i / 2 % PEALI_CUDA_PROTOS),
-                                .type = (uint8_t)(i / BOTH % PEAL_TYPE_COUNT),
-                                .op = (uint8_t)(i / BOTH / PEAL_TYPE_COUNT)};
+        peali_cuda_call call = {.rare = i % 3 == 1,
+                                .exchanges = i % 3 == 2,
+                                .proto = (uint8_t)(i / 3 % PEALI_CUDA_PROTOS),
+                                .type = (uint8_t)(i / KINDS % PEAL_TYPE_COUNT),
+                                .op = (uint8_t)(i / KINDS / PEAL_TYPE_COUNT)};
         const char *name = peali_cuda_kernel(&call);
         if (!peali_gpu_kernel(g, name))
             status = load_kernel(g, rank, name);

@@ -4,7 +4,7 @@
  * sources (cuda/call.h has the rest).
  */
 #include "cuda/protocol.cuh"
-#include "cuda/direct.cuh"
+#include "cuda/exchange.cuh"
 
 /* LOC of operation T, which is in this rank's own memory: WHERE of it. */
 template <class P> DEVICE own_source own_of(const task &t, const peali_cuda_loc &loc, uint32_t where)
@@ -253,40 +253,6 @@ template <class P, class A> DEVICE bool operate(ready<P> &o, bool ok)
     return P::end(o.t, ok);
 }
 
-DEVICE uint32_t *left_at(const slice &s, uint32_t home, uint32_t rank)
-{
-    return (uint32_t *)(s.c.scratch[home] + s.c.layout.left) + s.lane * s.c.nranks + rank;
-}
-
-/*
- * Tells all others that this rank has left EPOCH: what its threads read there, they have read by now (meet, or the end of their
- * launch, then store_release).
- */
-DEVICE void tell_left(const slice &s, uint32_t epoch)
-{
-    if (s.thread < s.c.nranks && s.thread != s.c.me)
-        store_release(left_at(s, s.thread, s.c.me), epoch);
-}
-
-/*
- * Waits until the ranks that this slice stores to have left the slice before the last, whose area it takes. HEARD: they had begun
- * the last one when this rank left it, so they have. Who then begins a slice by whose end that is not known, says how far it is,
- * and says so again when it leaves the slice. The threads that store begin after the ones that wait (load_acquire, then meet).
- */
-DEVICE bool get_credit(const slice &s, uint32_t heard, bool ok)
-{
-    const peali_cuda_call &c = s.c;
-    wait w(c, s.epoch, PEALI_CUDA_OPS);
-    if (heard && !c.all_hear)
-        tell_left(s, s.epoch - 1);
-    if (heard || !c.stores_to)
-        return ok;
-    if (s.thread < c.nranks && (c.stores_to >> s.thread & 1))
-        while (ok && ahead(load_acquire(left_at(s, c.me, s.thread)), s.epoch - 2) < 0)
-            ok = w.on();
-    return !meet(s.threads, !ok);
-}
-
 /*
  * The messages of the slice before the last are over, whose areas this one takes: then those of two slices, at most, are under way.
  */
@@ -300,15 +266,6 @@ DEVICE bool get_areas(const slice &s, bool ok)
             ok = w.on();
     }
     return !meet(s.threads, !ok);
-}
-
-/* For thread 0, which alone reads it. */
-DEVICE void note_orders(const slice &s)
-{
-    peali_cuda_lane *lane = &s.c.lane[s.lane];
-    lane->before = lane->orders;
-    lane->orders += s.c.messages;
-    lane->posted = s.epoch;
 }
 
 /* The sums of the wanted blocks become averages. They were stored by whichever thread had them. */
@@ -326,56 +283,6 @@ DEVICE bool average(const slice &s, bool ok)
         if (c.step)
             store_memory<1>(s, r, engines_piece(c, c.me), u, &word);
     }
-    return true;
-}
-
-/*
- * Flags come again after 2^31 slices of a lane. So of every 1024 of them, two clear some of the lines of the area that they have
- * just read, a KiB for each protocol, and all flags beside it: an area of n KiB is clear of what is older than 1024 (n + 1)
- * slices, and n is far below 2^21. Peers store there no sooner than this rank has left the slice, and so after it is clear
- * (fence_all, meet, then what says that it has left: `left`, or the first store of the next slice).
- */
-enum { CLEAN_EVERY = 1024, CLEAN_BYTES = 1024 };
-DEVICE void clean(const slice &s)
-{
-    const peali_cuda_layout &l = s.c.layout;
-    unsigned char *scratch = s.c.scratch[s.c.me];
-    uint64_t area = 2 * s.lane + (s.epoch & 1);
-    const quad zero = {0, 0, 0, 0};
-    for (int proto = PEALI_CUDA_LL; proto <= PEALI_CUDA_LL128; proto++) {
-        uint32_t part = s.epoch / CLEAN_EVERY % (uint32_t)(l.area_bytes[proto] / CLEAN_BYTES);
-        unsigned char *at = scratch + l.areas[proto] + area * l.area_bytes[proto] + part * (uint64_t)CLEAN_BYTES;
-        for (uint32_t i = s.thread; i < CLEAN_BYTES / sizeof zero; i += s.threads)
-            store_line(at + i * sizeof zero, zero);
-    }
-    uint32_t *flags = (uint32_t *)(scratch + l.flags) + area * PEALI_CUDA_SLOTS;
-    for (uint32_t i = s.thread; i < PEALI_CUDA_SLOTS; i += s.threads)
-        store_relaxed(&flags[i], 0);
-    for (uint32_t i = s.thread; i < s.c.nranks * PEALI_CUDA_VOTE / sizeof zero; i += s.threads)
-        store_line(vote_at(s, s.c.me, 0, 0) + i * sizeof zero, zero);
-    fence_all();
-    meet(s.threads, false);
-}
-
-/*
- * Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers
- * old. Threads meet, so that none begins the next slice while another one is in this: the LAST one of a launch ends with that, and
- * needs no other end where nothing is said or cleaned.
- */
-enum { SAY_EVERY = 64 * CLEAN_EVERY };
-DEVICE bool leave(const slice &s, bool last, bool ok)
-{
-    const bool due = s.epoch % CLEAN_EVERY <= 1;
-    if (last && s.c.all_hear && !s.c.messages && !due)
-        return ok;
-    if (meet(s.threads, !ok))
-        return false;
-    if (due)
-        clean(s);
-    if (!s.c.all_hear || s.epoch % SAY_EVERY == 0)
-        tell_left(s, s.epoch);
-    if (s.c.messages && s.thread == 0)
-        note_orders(s);
     return true;
 }
 
@@ -452,31 +359,6 @@ template <class A> DEVICE bool run_direct(const slice &s, const record &r, bool 
     return leave(s, *agreed, ok);
 }
 
-/*
- * The call that each rank is in, compared beside the data and by other threads: thread RANK tells rank RANK of this one's, and
- * waits for its where this rank's end depends on it anyway. A rank that is ahead has left this call.
- */
-DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank, uint32_t call, bool dead)
-{
-    const uint64_t mine = (uint64_t)call << 32 | c.signature;
-    wait w(c, call, PEALI_CUDA_OPS + 1);
-    if (warp_any(dead) || rank >= c.nranks)
-        return;
-    store_word((uint64_t *)(c.scratch[rank] + c.layout.board) + (call & 1) * c.nranks + c.me, mine);
-    if (rank == c.me) {
-        store_relaxed(&c.lane[0].calls, call);
-        store_relaxed(&c.lane[0].noticed, 0);
-        return;
-    }
-    for (bool go_on = true; go_on;) {
-        uint64_t its = load_word(board_of(c, call) + rank);
-        int32_t age = ahead((uint32_t)(its >> 32), call);
-        if (age == 0 && its != mine)
-            report(c, PEALI_CUDA_DIFFERS, call, PEALI_CUDA_OPS + 1, mine);
-        go_on = age < 0 && (c.hears >> rank & 1) && w.on();
-    }
-}
-
 /* One step of a call by copy engines. */
 template <class A> DEVICE void run_step(const peali_cuda_call &c, bool ok)
 {
@@ -497,13 +379,10 @@ template <class A> DEVICE void run_step(const peali_cuda_call &c, bool ok)
  */
 DEVICE uint32_t ask_for_parameters(const peali_cuda_call &c)
 {
-    enum { LINE = 64, HEAD = offsetof(peali_cuda_call, direct), OPS = offsetof(peali_cuda_call, ops) + 2 * LINE };
-    uint32_t words = 0;
+    enum { LINE = 64, HEAD = offsetof(peali_cuda_call, exchange), OPS = offsetof(peali_cuda_call, ops) + 2 * LINE };
+    uint32_t words = ask(&c, 0) | ask(&c, HEAD - sizeof words);
     UNROLL
-    for (uint32_t at = 0; at < HEAD; at += LINE)
-        words |= ask(&c, at);
-    UNROLL
-    for (uint32_t at = offsetof(peali_cuda_call, scratch) / LINE * LINE; at < OPS; at += LINE)
+    for (uint32_t at = offsetof(peali_cuda_call, in_skip); at < OPS; at += LINE)
         words |= ask(&c, at);
     UNROLL
     for (uint32_t at = 0; at < 2 * LINE; at += LINE)
@@ -518,7 +397,7 @@ DEVICE uint32_t touch_first(const peali_cuda_call &c, uint32_t thread)
     return at < c.touch_bytes ? touch((const unsigned char *)c.in + c.touch + at) : 0;
 }
 
-template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
+template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
 {
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), asked = ask_for_parameters(c);
     if (P::DIRECT && c.direct.slices > 0 && thread < c.nranks)
@@ -527,7 +406,7 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
     const quad first = load_line((const unsigned char *)lane + got(asked)); /* epoch, heard, calls, dead */
     if (thread >= threads) {
         if (cta_here() == 0 && c.step <= PEALI_CUDA_MEET)
-            compare_calls(c, thread - threads, first.z + 1, first.w);
+            compare_calls(c, thread - threads, first);
         return;
     }
     if (P::DIRECT && c.step) {
@@ -560,7 +439,7 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
 #define KERNEL(proto, name, how, arithmetic) \
     extern "C" __global__ void __launch_bounds__(PEALI_CUDA_BLOCK, 1) peal_##proto##_##name(PARAMETER c) \
     { \
-        launch<how, arithmetic>(c); \
+        launch<arithmetic>(how(), c); \
     }
 #define SUMS(proto) \
     KERNEL(proto, float, proto, sum_real<float>) \
@@ -569,6 +448,8 @@ template <class P, class A> DEVICE void launch(const peali_cuda_call &c)
     KERNEL(proto, fp16, proto, sum_narrow<fp16>) \
     KERNEL(proto, bf16, proto, sum_narrow<bf16>) \
     KERNEL(proto, double, proto, sum_real<double>)
+SUMS(exchange)
+KERNEL(exchange, any, exchange, reduce_any)
 SUMS(ll)
 SUMS(ll_rare)
 KERNEL(ll, any, ll_rare, reduce_any)

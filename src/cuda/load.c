@@ -476,6 +476,27 @@ static void note_rare(peali_cuda_call *c)
         c->rare |= c->ops[n].nsrc > PEALI_CUDA_FEW || (c->ops[n].slots & PEALI_CUDA_MANY_OWN);
 }
 
+static bool whole_in_order(const peali_cuda_call *c, const peali_cuda_op *op)
+{
+    return op->first == 0 && op->end == c->blocks && !(op->slots & PEALI_CUDA_WITHIN) && op->own < op->nsrc &&
+           c->locs[op->locs + op->own].where == PEALI_CUDA_IN;
+}
+
+/*
+ * Is it an exchange of words: what is IN goes to all others, then is summed with theirs into OUT, a word a thread, and a slice a
+ * CTA? Whether it is one may differ between ranks: the lines are the same.
+ */
+static bool is_exchange(const peali_cuda_call *c, uint32_t ctas)
+{
+    const peali_cuda_op *give = &c->ops[0], *sum = &c->ops[1];
+    const uint64_t words = 2 * ((uint64_t)c->slice_packs + (c->long_slices > 0));
+    const bool fits = c->parts == 1 && c->slices == ctas && words + PEALI_CUDA_BOARD <= c->threads;
+    const bool common = c->proto == PEALI_CUDA_LL && !c->rare && !c->messages && c->all_hear && c->nranks > 1;
+    return fits && common && c->nops == 2 && whole_in_order(c, give) && give->nsrc == 1 && give->nput == give->ndst &&
+           give->ndst == c->nranks - 1 && whole_in_order(c, sum) && sum->nsrc == c->nranks && sum->ndst == 1 && sum->nput == 0 &&
+           c->locs[sum->locs + sum->nsrc].where == PEALI_CUDA_OUT;
+}
+
 /* Of slices that are not the longer ones; for those it is near enough. */
 static void note_touch(peali_cuda_call *c)
 {
@@ -535,7 +556,26 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
     note_rare(call);
     note_touch(call);
     note_neighbours(&l);
+    call->exchanges = is_exchange(call, *ctas);
     return PEAL_OK;
+}
+
+void peali_cuda_place(peali_cuda_call *call)
+{
+    const peali_cuda_op *give = &call->ops[0], *sum = &call->ops[1];
+    const peali_cuda_layout *l = &call->layout;
+    const uint32_t bytes = (uint32_t)call->part_bytes;
+    peali_cuda_exchange x = {.area_bytes = (uint32_t)l->area_bytes[PEALI_CUDA_LL], .bytes = bytes,
+                             .plain = call->aligned ? bytes / 8 * 8 : 0, .others = give->nput, .before = sum->own};
+    if (!call->exchanges)
+        return;
+    for (int k = 0; k < give->nput; k++) {
+        const peali_cuda_loc *to = &call->locs[give->locs + give->nsrc + k];
+        const peali_cuda_loc *from = &call->locs[sum->locs + k + (k >= sum->own)];
+        x.put[k] = call->scratch[to->where - PEALI_CUDA_SLOT] + l->areas[PEALI_CUDA_LL] + to->at * (uint64_t)PEALI_CUDA_PACK;
+        x.get[k] = call->scratch[call->me] + l->areas[PEALI_CUDA_LL] + from->at * (uint64_t)PEALI_CUDA_PACK;
+    }
+    call->exchange = x;
 }
 
 /* Sums of these types have their own, where nothing is rare, and where something is. */
@@ -549,6 +589,9 @@ const char *peali_cuda_kernel(const peali_cuda_call *call)
     static const char *const names[2][PEALI_CUDA_PROTOS][PEAL_TYPE_COUNT] = {
         {NAMES("ll"), NAMES("ll128"), NAMES("bulk")}, {NAMES("ll_rare"), NAMES("ll128_rare"), NAMES("bulk")}};
     static const char *const any[PEALI_CUDA_PROTOS] = {"peal_ll_any", "peal_ll128_any", "peal_bulk_any"};
-    const char *own = names[call->rare][call->proto][call->type];
-    return call->op == PEAL_SUM && own ? own : any[call->proto];
+    static const char *const exchanges[PEAL_TYPE_COUNT] = NAMES("exchange");
+    const char *own = call->exchanges ? exchanges[call->type] : names[call->rare][call->proto][call->type];
+    if (call->op == PEAL_SUM && own)
+        return own;
+    return call->exchanges ? "peal_exchange_any" : any[call->proto];
 }

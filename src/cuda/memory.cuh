@@ -118,6 +118,14 @@ DEVICE uint32_t touch(const unsigned char *at)
     return value;
 }
 
+/* A word of a vector, asked for where this stands, and not behind what does not need it. */
+DEVICE uint64_t load_early(const unsigned char *at)
+{
+    uint64_t value;
+    asm volatile("ld.global.u64 %0, [%1];" : "=l"(value) : "l"(at));
+    return value;
+}
+
 DEVICE uint32_t load_acquire(const uint32_t *at)
 {
     uint32_t value;
@@ -223,11 +231,16 @@ DEVICE uint64_t now_ns()
 
 /*
  * The word AT bytes into parameters C, loaded without waiting for it as a constant operand does: the compiler may not know that the
- * second index of a thread is 0.
+ * second index of a thread is 0. NONE: 0, which comes of what has to be there before.
  */
-DEVICE uint32_t ask(const peali_cuda_call *c, uint32_t at)
+DEVICE uint32_t ask(const peali_cuda_call *c, size_t at, uint32_t none = 0)
 {
-    return *(const uint32_t *)((const char *)c + at + threadIdx.y);
+    return *(const uint32_t *)((const char *)c + at + (threadIdx.y + none));
+}
+
+DEVICE uint64_t ask_long(const peali_cuda_call *c, size_t at, uint32_t none = 0)
+{
+    return *(const uint64_t *)((const char *)c + at + (threadIdx.y + none));
 }
 
 /* One of the parameters, as a whole. */

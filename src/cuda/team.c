@@ -279,6 +279,7 @@ void peali_team_address(const peali_team *t, peali_cuda_call *call, const void *
         call->post = (peali_post *)(uintptr_t)t->post_there;
     }
     call->layout = t->layout;
+    peali_cuda_place(call);
     call->lane = (peali_cuda_lane *)(uintptr_t)t->lanes;
     call->report = (peali_cuda_report *)(uintptr_t)(t->page_there + offsetof(peali_team_page, report));
     call->abort = (const uint32_t *)(uintptr_t)(t->page_there + offsetof(peali_team_page, abort));

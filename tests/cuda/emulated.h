@@ -29,9 +29,14 @@ uint64_t load_warp(const unsigned char *at, bool used);
 void store_warp(unsigned char *at, uint64_t word, bool used);
 void look_away();
 
-DEVICE uint32_t ask(const peali_cuda_call *, uint32_t)
+DEVICE uint32_t ask(const peali_cuda_call *c, size_t at, uint32_t = 0)
 {
-    return 0;
+    return *(const uint32_t *)((const char *)c + at);
+}
+
+DEVICE uint64_t ask_long(const peali_cuda_call *c, size_t at, uint32_t = 0)
+{
+    return *(const uint64_t *)((const char *)c + at);
 }
 
 DEVICE peali_cuda_op load_op(const peali_cuda_op *at)
@@ -47,6 +52,11 @@ DEVICE uint32_t touch(const unsigned char *at)
 #else
     return *(const volatile unsigned char *)at;
 #endif
+}
+
+DEVICE uint64_t load_early(const unsigned char *at)
+{
+    return *(const uint64_t *)at;
 }
 
 DEVICE uint32_t got(uint32_t)

@@ -266,6 +266,7 @@ static void complete(const member *m, const gpus_call *c, const buffers *b, peal
     call->deadline_ns = g->deadline_ns;
     for (int r = 0; r < g->n; r++)
         call->scratch[r] = g->scratch[r];
+    peali_cuda_place(call);
 }
 
 static uint32_t draw(member *m, uint32_t below)
@@ -298,6 +299,7 @@ static void make_call(member *m, int number)
     const uint32_t epoch = call.lane[0].epoch;
     const uint32_t threads = c->threads ? c->threads + PEALI_CUDA_BOARD : call.threads;
     peali_cuda_order(&call, threads);
+    call.exchanges &= threads >= call.threads; /* which take a thread for each word */
     peali_emulate(peali_cuda_kernel(&call), ctas, threads, &call);
     if (call.direct.slices && call.lane[0].epoch - epoch == 1) /* else slices followed */
         __atomic_add_fetch(&m->g->direct, 1, __ATOMIC_RELAXED);

@@ -145,6 +145,29 @@ static void in_a_row(void **ctx)
     }
 }
 
+/* Vectors that end at any byte of a word or a line, at any place. */
+static void odd_ends(void **ctx)
+{
+    static const char *const names[] = {"one_shot", "two_shot"};
+    for (int n = 2; n <= 3; n++) {
+        gpus *g = gpus_create(n, 1 << 20);
+        gpus_call calls[4 * 36];
+        int ncalls = 0;
+        for (unsigned k = 0; k < 4 * 36; k++) {
+            gpus_call c = call_of(peali_algo_find(PEAL_ALLREDUCE, names[k & 1]), n, k & 2 ? PEALI_CUDA_LL128 : PEALI_CUDA_LL,
+                                  1 + k / 4 + (k % 3 == 0 ? 1024 : 0));
+            c.job.type = k % 5 == 0 ? PEAL_UINT8 : PEAL_INT8;
+            c.in_place = k / 4 % 2;
+            c.in_shift = c.out_shift = k % 7 == 0 ? draw(16) : 0;
+            c.threads = 0;
+            calls[ncalls] = c;
+            ncalls += draw(ONE_OF) == 0;
+        }
+        assert_int_equal(gpus_run(g, calls, ncalls, NULL, 0, NULL), 0);
+        gpus_destroy(&g);
+    }
+}
+
 /* Every type and operation, by a sum in rank order and by one that is not. */
 static void all_types(void **ctx)
 {
@@ -287,6 +310,7 @@ int main(void)
         cmocka_unit_test(all_algorithms),    cmocka_unit_test(in_place_of_peers), cmocka_unit_test(all_types),
         cmocka_unit_test(in_a_row),          cmocka_unit_test(lines_are_cleaned), cmocka_unit_test(calls_differ),
         cmocka_unit_test(rank_is_missing),   cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
+        cmocka_unit_test(odd_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -426,6 +426,41 @@ static void direct(void **ctx)
     }
 }
 
+/* Which calls are exchanges of words; and their lines, each in a slot of its own. */
+static void exchanges(void **ctx)
+{
+    static const struct {
+        size_t count;
+        peali_cuda_proto proto;
+        peal_op op;
+        const char *kernel;
+    } calls[] = {{1, PEALI_CUDA_LL, PEAL_SUM, "peal_exchange_float"}, {1000, PEALI_CUDA_LL, PEAL_SUM, "peal_exchange_float"},
+                 {2, PEALI_CUDA_LL, PEAL_MAX, "peal_exchange_any"},   {2, PEALI_CUDA_LL, PEAL_AVG, "peal_ll_rare_float"},
+                 {2, PEALI_CUDA_LL128, PEAL_SUM, "peal_ll128_float"}, {1 << 16, PEALI_CUDA_LL, PEAL_SUM, "peal_ll_float"}};
+    static unsigned char there[4 << 20];
+    peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4, false);
+    for (int n = 2; n <= 4; n++)
+        for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+            peali_cuda_job job = {PEAL_ALLREDUCE, calls[i].count, PEAL_FLOAT, calls[i].op, 0, calls[i].proto, 4, 0, 0};
+            peali_cuda_call call;
+            uint32_t ctas;
+            world w;
+            assert_true(open_world(&w, peali_algo_find(PEAL_ALLREDUCE, "one_shot"), n, 0));
+            assert_int_equal(peali_cuda_load(w.programs[1], &job, &layout, &call, &ctas), PEAL_OK);
+            assert_string_equal(peali_cuda_kernel(&call), calls[i].kernel);
+            for (int r = 0; r < n; r++)
+                call.scratch[r] = there + ((size_t)r << 20);
+            peali_cuda_place(&call);
+            for (int k = 0; k < n - 1 && call.exchanges; k++) {
+                assert_true(call.exchange.before == 1 && call.exchange.others == (uint32_t)n - 1);
+                assert_int_not_equal((call.exchange.put[k] - there) >> 20, 1);
+                assert_int_equal((call.exchange.get[k] - there) >> 20, 1);
+                assert_true(k == 0 || (call.exchange.put[k] != call.exchange.put[0] && call.exchange.get[k] != call.exchange.get[0]));
+            }
+            close_world(&w);
+        }
+}
+
 static void refusals(void **ctx)
 {
     peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4, false);
@@ -470,6 +505,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(parts),
                                        cmocka_unit_test(runs),    cmocka_unit_test(direct),
+                                       cmocka_unit_test(exchanges),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

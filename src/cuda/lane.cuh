@@ -1,0 +1,136 @@
+/*
+ * What a lane says and waits for before a slice and after it, besides data: who has left which epoch, what is cleaned once in a
+ * while, and whether all ranks are in the same call.
+ */
+#ifndef PEALI_CUDA_LANE_CUH
+#define PEALI_CUDA_LANE_CUH
+
+#include "cuda/direct.cuh"
+
+DEVICE uint32_t *left_at(const slice &s, uint32_t home, uint32_t rank)
+{
+    return (uint32_t *)(s.c.scratch[home] + s.c.layout.left) + s.lane * s.c.nranks + rank;
+}
+
+/*
+ * Tells all others that this rank has left EPOCH: what its threads read there, they have read by now (meet, or the end of their
+ * launch, then store_release).
+ */
+DEVICE void tell_left(const slice &s, uint32_t epoch)
+{
+    if (s.thread < s.c.nranks && s.thread != s.c.me)
+        store_release(left_at(s, s.thread, s.c.me), epoch);
+}
+
+/*
+ * Waits until the ranks that this slice stores to have left the slice before the last, whose area it takes. HEARD: they had begun
+ * the last one when this rank left it, so they have. Who then begins a slice by whose end that is not known, says how far it is,
+ * and says so again when it leaves the slice. The threads that store begin after the ones that wait (load_acquire, then meet).
+ */
+DEVICE bool get_credit(const slice &s, uint32_t heard, bool ok)
+{
+    const peali_cuda_call &c = s.c;
+    wait w(c, s.epoch, PEALI_CUDA_OPS);
+    if (heard && !c.all_hear)
+        tell_left(s, s.epoch - 1);
+    if (heard || !c.stores_to)
+        return ok;
+    if (s.thread < c.nranks && (c.stores_to >> s.thread & 1))
+        while (ok && ahead(load_acquire(left_at(s, c.me, s.thread)), s.epoch - 2) < 0)
+            ok = w.on();
+    return !meet(s.threads, !ok);
+}
+
+/* For thread 0, which alone reads it. */
+DEVICE void note_orders(const slice &s)
+{
+    peali_cuda_lane *lane = &s.c.lane[s.lane];
+    lane->before = lane->orders;
+    lane->orders += s.c.messages;
+    lane->posted = s.epoch;
+}
+
+/*
+ * Flags come again after 2^31 slices of a lane. So of every 1024 of them, two clear some of the lines of the area that they have
+ * just read, a KiB for each protocol, and all flags beside it: an area of n KiB is clear of what is older than 1024 (n + 1)
+ * slices, and n is far below 2^21. Peers store there no sooner than this rank has left the slice, and so after it is clear
+ * (fence_all, meet, then what says that it has left: `left`, or the first store of the next slice).
+ */
+enum { CLEAN_EVERY = 1024, CLEAN_BYTES = 1024 };
+DEVICE void clean(const slice &s)
+{
+    const peali_cuda_layout &l = s.c.layout;
+    unsigned char *scratch = s.c.scratch[s.c.me];
+    uint64_t area = 2 * s.lane + (s.epoch & 1);
+    const quad zero = {0, 0, 0, 0};
+    for (int proto = PEALI_CUDA_LL; proto <= PEALI_CUDA_LL128; proto++) {
+        uint32_t part = s.epoch / CLEAN_EVERY % (uint32_t)(l.area_bytes[proto] / CLEAN_BYTES);
+        unsigned char *at = scratch + l.areas[proto] + area * l.area_bytes[proto] + part * (uint64_t)CLEAN_BYTES;
+        for (uint32_t i = s.thread; i < CLEAN_BYTES / sizeof zero; i += s.threads)
+            store_line(at + i * sizeof zero, zero);
+    }
+    uint32_t *flags = (uint32_t *)(scratch + l.flags) + area * PEALI_CUDA_SLOTS;
+    for (uint32_t i = s.thread; i < PEALI_CUDA_SLOTS; i += s.threads)
+        store_relaxed(&flags[i], 0);
+    for (uint32_t i = s.thread; i < s.c.nranks * PEALI_CUDA_VOTE / sizeof zero; i += s.threads)
+        store_line(vote_at(s, s.c.me, 0, 0) + i * sizeof zero, zero);
+    fence_all();
+    meet(s.threads, false);
+}
+
+/*
+ * Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers
+ * old. Threads meet, so that none begins the next slice while another one is in this: the LAST one of a launch ends with that, and
+ * needs no other end where nothing is said or cleaned.
+ */
+enum { SAY_EVERY = 64 * CLEAN_EVERY };
+DEVICE bool due(const slice &s)
+{
+    return s.epoch % CLEAN_EVERY <= 1;
+}
+
+DEVICE bool leave(const slice &s, bool last, bool ok)
+{
+    if (last && s.c.all_hear && !s.c.messages && !due(s))
+        return ok;
+    if (meet(s.threads, !ok))
+        return false;
+    if (due(s))
+        clean(s);
+    if (!s.c.all_hear || s.epoch % SAY_EVERY == 0)
+        tell_left(s, s.epoch);
+    if (s.c.messages && s.thread == 0)
+        note_orders(s);
+    return true;
+}
+
+/*
+ * The call that each rank is in, compared beside the data and by other threads: thread RANK tells rank RANK of this one's, and
+ * waits for its where this rank's end depends on it anyway. A rank that is ahead has left this call.
+ */
+DEVICE void compare_calls(const peali_cuda_call &c, uint32_t rank, const quad &first)
+{
+    const bool dead = warp_any(first.w); /* behind it all have read the record, of which one of them writes a part */
+    if (dead || rank >= c.nranks)
+        return;
+    const uint32_t call = first.z + 1;
+    uint64_t *there = (uint64_t *)(c.scratch[rank] + c.layout.board) + (call & 1) * c.nranks + c.me;
+    const uint64_t *here = board_of(c, call) + rank;
+    const uint64_t mine = (uint64_t)call << 32 | c.signature;
+    wait w(c, call, PEALI_CUDA_OPS + 1);
+    store_word(there, mine);
+    if (rank == c.me) {
+        store_relaxed(&c.lane[0].calls, call);
+        store_relaxed(&c.lane[0].noticed, 0);
+        return;
+    }
+    for (bool go_on = true; go_on;) {
+        uint64_t its = load_word(here);
+        int32_t age = ahead((uint32_t)(its >> 32), call);
+        if (age == 0 && its != mine)
+            report(c, PEALI_CUDA_DIFFERS, call, PEALI_CUDA_OPS + 1, mine);
+        go_on = age < 0 && (c.hears >> rank & 1) && w.on();
+    }
+}
+
+#endif
