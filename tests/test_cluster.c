@@ -2,7 +2,8 @@
  * Collectives across the hosts of cluster.sh, over the transport that PEAL_NET names. With "right": allreduce of all sizes, by all
  * algorithms; and what levels send to other hosts is the least that they can, and the links carry no more than that but for 3 %.
  * With "cut" and a number: so many times a link is cut in the middle of a call, every rank is told in time which one it waits for,
- * and once the link is mended the next communicator works.
+ * and once the link is mended the next communicator works. With "broken": where UCX's connections are gone between two calls, the
+ * second makes new ones; MPI's are known by ports that the environment gives it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -343,18 +344,59 @@ static void cut_link(void **state)
     peal_comm_destroy(&comm);
 }
 
+/* What ss does or says, given OPTIONS, of this host's connections that are not MPI's: lines, or -1. */
+static int connections(const char *options)
+{
+    char command[160], line[512];
+    int lines = 0;
+    snprintf(command, sizeof command, "ss -Htn %s state established dst $CLUSTER_DATA.0.0/24 'sport > :30000 and dport > :30000'",
+             options);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        lines++;
+    return pclose(f) == 0 ? lines : -1;
+}
+
+static void connections_break(void **state)
+{
+    (void)state;
+    bool first = rank == 0 || host_of[rank - 1] != host;
+    peal_comm *comm = comm_make();
+    int left = 0;
+    sum(comm, LARGE, true, "before connections broke");
+    if (first)
+        assert_true(connections("") > 0);
+    wait_for_all();
+    usleep(300000); /* beyond what a connection is taken to last without a look */
+    if (first) {
+        (void)connections("-K");
+        left = connections("");
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &left, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (left == 0)
+        for (int i = 0; i < 3; i++)
+            sum(comm, LARGE, true, "after connections broke");
+    else if (rank == 0)
+        printf("# skipped: ss -K of this kernel breaks no connections\n");
+    peal_comm_destroy(&comm);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest right[] = {cmocka_unit_test(hosts_are_nodes), cmocka_unit_test(all_sizes),
                                        cmocka_unit_test(all_algorithms), cmocka_unit_test(least_bytes)};
     const struct CMUnitTest cut[] = {cmocka_unit_test(cut_link)};
-    bool cuts = argc > 1 && strcmp(argv[1], "cut") == 0;
+    const struct CMUnitTest broken[] = {cmocka_unit_test(connections_break)};
+    bool cuts = argc > 1 && strcmp(argv[1], "cut") == 0, breaks = argc > 1 && strcmp(argv[1], "broken") == 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     find_hosts();
     runs = argc > 2 ? atoi(argv[2]) : 1;
-    int failed = cuts ? cmocka_run_group_tests(cut, NULL, NULL) : cmocka_run_group_tests(right, NULL, NULL);
+    int failed = cuts     ? cmocka_run_group_tests(cut, NULL, NULL)
+                 : breaks ? cmocka_run_group_tests(broken, NULL, NULL)
+                          : cmocka_run_group_tests(right, NULL, NULL);
     free(host_of);
     if (failed)
         MPI_Abort(MPI_COMM_WORLD, 1);

@@ -24,7 +24,7 @@ enum {
  * it may enter the kernel, and a rank that is away for 100 us holds up all. 16 took 1500 us instead of 590.
  */
 static const int64_t DRIVE_NS = 50 * 1000;
-static const int64_t DRIVE_ALONE_NS = 500 * 1000; /* without messages of its own, and with a core of its own */
+static const int64_t DRIVE_ALONE_NS = 500 * 1000; /* without messages of its own and with a core of its own; or while it dozes */
 
 static const int64_t LONG_NS = 10 * 1000000; /* who waited for so long does not feel a nap */
 static const int64_t NAP_NS = 50 * 1000;
@@ -132,6 +132,8 @@ static peal_status fail(peali_runner *r, peal_status status)
 {
     peali_run_cancel(r);
     peali_run_deafen(r);
+    if (r->net->forsake && (status == PEAL_ERR_TIMEOUT || status == PEAL_ERR_NET))
+        r->net->forsake(r->net);
     peali_store_relaxed(&r->failed, status);
     r->plan = NULL;
     return status;
@@ -220,10 +222,16 @@ int64_t peali_run_limit_ns(bool patient)
     return limit_ns >= 0 ? limit_ns : patient ? 0 : DEFAULT_TIMEOUT_NS;
 }
 
+/* Waits for another host, or for who does, and the core is wanted. */
+static bool dozes(const peali_runner *r)
+{
+    return r->crowded && r->nreach < r->net->nranks && r->waited_ns > DOZE_AFTER_NS;
+}
+
 static peal_status drive(peali_runner *r, int64_t now_ns)
 {
-    bool alone = !r->crowded && r->plan->nmessages == 0;
-    if (now_ns - r->driven_ns < (alone ? DRIVE_ALONE_NS : DRIVE_NS))
+    bool seldom = r->crowded ? dozes(r) : r->plan->nmessages == 0;
+    if (now_ns - r->driven_ns < (seldom ? DRIVE_ALONE_NS : DRIVE_NS))
         return PEAL_OK;
     r->driven_ns = now_ns;
     peali_net_ucx_drive();
@@ -345,8 +353,7 @@ void peali_runner_last_words(peali_runner *r)
 /* For how long a rank that waits may sleep now. */
 static int64_t nap_ns(const peali_runner *r)
 {
-    bool across = r->nreach < r->net->nranks;
-    if (r->crowded && across && r->waited_ns > DOZE_AFTER_NS)
+    if (dozes(r))
         return r->waited_ns / DOZE_PART < DOZE_MOST_NS ? r->waited_ns / DOZE_PART : DOZE_MOST_NS;
     return r->verdict != PEAL_OK || r->waited_ns > LONG_NS ? NAP_NS : 0;
 }

@@ -109,6 +109,12 @@ struct peali_net {
     peal_status (*map)(peali_net *net, const peali_net_memory *memory, peali_net_why *why);
     void (*unmap)(peali_net *net);
 
+    /*
+     * A call failed on its way: nets that are made from now on get connections of their own, as those of this one may hold its
+     * messages back, or be broken. NULL: they share nothing, or nothing can be done.
+     */
+    void (*forsake)(peali_net *net);
+
     /* Frees the net. No request is under way, unless the communicator failed. */
     void (*destroy)(peali_net *net);
 };

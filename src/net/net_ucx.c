@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/envelope.h"
+#include "net/ucx_link.h"
 #include "net/ucx_memory.h"
 
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
@@ -28,12 +29,6 @@ struct card {
     uint32_t near, nrails; /* as many workers are behind it, each a peali_ucx_card and an address */
 };
 
-/* A worker of a rank, as this net meets it. */
-struct link {
-    peali_ucx_peer *peer;
-    bool unflushed;
-};
-
 struct ucx_net {
     peali_net net;
     peali_net *host;
@@ -44,7 +39,7 @@ struct ucx_net {
     struct card *card;
     uint32_t *ids;           /* of each rank's net */
     peali_ucx_berth *berths; /* of each rank */
-    struct link *links;      /* by rank, and then by rail */
+    peali_ucx_link *links;   /* to each rank's workers: by rank, and then by rail */
     int *unflushed;          /* links that were sent to since the last flush */
     int nunflushed;
     void *fence;             /* to the last of them; NULL: none is under way */
@@ -65,7 +60,7 @@ struct __attribute__((may_alias)) request {
 };
 _Static_assert(sizeof(struct request) <= sizeof(peali_net_req), "a request fits");
 
-static struct link *link_of(const struct ucx_net *u, int peer, int rail)
+static peali_ucx_link *link_of(const struct ucx_net *u, int peer, int rail)
 {
     return &u->links[(size_t)peer * (size_t)u->net.rails + (size_t)rail];
 }
@@ -167,13 +162,6 @@ static void enter(struct ucx_net *u, struct request *r, ucs_status_ptr_t answer)
     }
 }
 
-static void note_unflushed(struct ucx_net *u, struct link *link)
-{
-    if (!link->unflushed)
-        u->unflushed[u->nunflushed++] = (int)(link - u->links);
-    link->unflushed = true;
-}
-
 /* Peers that a process reaches alike share a line of the log. */
 static void log_route(const struct ucx_net *u, int peer, int rail)
 {
@@ -188,11 +176,9 @@ static void log_route(const struct ucx_net *u, int peer, int rail)
 
 static ucs_status_t connect_to(const struct ucx_net *u, int peer, int rail)
 {
-    peali_ucx_peer *p = link_of(u, peer, rail)->peer;
-    if (p->ep)
-        return UCS_OK;
-    ucs_status_t status = peali_ucx_hub_connect(u->hubs[rail], p);
-    if (status == UCS_OK)
+    bool is_new;
+    ucs_status_t status = peali_ucx_link_connect(u->hubs[rail], link_of(u, peer, rail), &is_new);
+    if (status == UCS_OK && is_new)
         log_route(u, peer, rail);
     return status;
 }
@@ -201,7 +187,7 @@ static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *
 {
     struct ucx_net *u = (struct ucx_net *)net;
     int rail = rail_of(u, peer, tag, true);
-    struct link *link = link_of(u, peer, rail);
+    peali_ucx_link *link = link_of(u, peer, rail);
     struct request *r = (struct request *)req;
     *r = (struct request){.bytes = bytes, .tag = tag, .rail = (unsigned)rail, .peer = peer};
     ucp_request_param_t param = peali_ucx_memory_param(&u->memory, u->hubs[rail], rail, data);
@@ -210,7 +196,8 @@ static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *
     if (status == UCS_OK) {
         uint64_t wire = wire_tag(u->ids[peer], net->rank, tag);
         enter(u, r, u->ucp->ucp_tag_send_nbx(link->peer->ep, data, bytes, wire, &param));
-        note_unflushed(u, link);
+        if (peali_ucx_link_use(link))
+            u->unflushed[u->nunflushed++] = (int)(link - u->links);
     }
     peali_ucx_hub_unlock(hub);
     return status == UCS_OK ? PEAL_OK : fail(u, r, status);
@@ -332,33 +319,6 @@ static peal_status ucx_progress(peali_net *net)
     return u->host->progress(u->host);
 }
 
-/* Sends a fence along the last link of the list, which is one of HUB, or looks after the one under way. */
-static ucs_status_t fence_last(struct ucx_net *u, peali_ucx_hub *hub)
-{
-    const peali_ucx_library *ucp = u->ucp;
-    ucp_ep_h ep = u->links[u->unflushed[u->nunflushed - 1]].peer->ep;
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                                 .flags = UCP_AM_SEND_FLAG_EAGER, .memory_type = UCS_MEMORY_TYPE_HOST};
-    if (!u->fence) {
-        ucs_status_ptr_t answer = ucp->ucp_am_send_nbx(ep, PEALI_UCX_FENCE, NULL, 0, NULL, 0, &param);
-        if (!UCS_PTR_IS_PTR(answer))
-            return UCS_PTR_RAW_STATUS(answer);
-        u->fence = answer;
-    }
-    ucp->ucp_worker_progress(hub->worker);
-    ucs_status_t status = ucp->ucp_request_check_status(u->fence);
-    if (status != UCS_INPROGRESS) {
-        ucp->ucp_request_free(u->fence);
-        u->fence = NULL;
-    }
-    return status;
-}
-
-/*
- * What UCX calls sent may still wait here for room in a socket (FACTS). A fence, a message that says nothing, queues up behind it:
- * when it has left, so has all before it. UCX's own flush waits for more, and that is fatal over tcp: for the peer's UCX to
- * answer, every time, while the peer may be done with this call and wait for this rank outside of Peal.
- */
 static peal_status ucx_flush(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
@@ -366,9 +326,8 @@ static peal_status ucx_flush(peali_net *net)
     while (u->nunflushed > 0 && status == UCS_OK) {
         int last = u->unflushed[u->nunflushed - 1];
         peali_ucx_hub *hub = lock(u, last % net->rails);
-        status = fence_last(u, hub);
+        status = peali_ucx_link_flush(hub, &u->links[last], &u->fence);
         peali_ucx_hub_unlock(hub);
-        u->links[last].unflushed = status != UCS_OK;
         u->nunflushed -= status == UCS_OK;
     }
     if (status == UCS_OK || status == UCS_INPROGRESS)
@@ -409,11 +368,20 @@ static void ucx_unmap(peali_net *net)
     peali_ucx_memory_unmap(&u->memory, u->hubs);
 }
 
+static void ucx_forsake(peali_net *net)
+{
+    struct ucx_net *u = (struct ucx_net *)net;
+    for (int rail = 0; rail < u->nhubs; rail++)
+        peali_ucx_hub_retire(u->hubs[rail]);
+}
+
 static void net_free(struct ucx_net *u)
 {
     peali_ucx_memory_unmap(&u->memory, u->hubs);
+    if (u->spoilt)
+        ucx_forsake(&u->net);
     while (u->nhubs > 0)
-        peali_ucx_hub_leave(&u->hubs[--u->nhubs], u->spoilt);
+        peali_ucx_hub_leave(&u->hubs[--u->nhubs]);
     peali_free(u->card);
     peali_free(u->ids);
     peali_free(u->berths);
@@ -585,7 +553,7 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
     u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
                          .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .peek = ucx_peek, .cancel = ucx_cancel,
                          .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .map = ucx_map,
-                         .unmap = ucx_unmap, .destroy = ucx_destroy, .any_thread = true};
+                         .unmap = ucx_unmap, .forsake = ucx_forsake, .destroy = ucx_destroy, .any_thread = true};
     peal_status status = furnish(u, rails);
     if (status != PEAL_OK) {
         net_free(u);

@@ -229,23 +229,22 @@ void peali_ucx_hub_dismiss(peali_ucx_hub *hub, const peali_ucx_guest *guest)
     pthread_mutex_unlock(&hub->lock);
 }
 
-/* Under current_lock. */
-static void retire(peali_ucx_hub *hub)
+void peali_ucx_hub_retire(peali_ucx_hub *hub)
 {
+    pthread_mutex_lock(&current_lock);
     peali_ucx_hub **at = &current;
     while (*at && *at != hub)
         at = &(*at)->next;
     if (*at)
         *at = hub->next;
     hub->joined = false;
+    pthread_mutex_unlock(&current_lock);
 }
 
-void peali_ucx_hub_leave(peali_ucx_hub **hub, bool spoilt)
+void peali_ucx_hub_leave(peali_ucx_hub **hub)
 {
     pthread_mutex_lock(&current_lock);
     (*hub)->nets--;
-    if (spoilt)
-        retire(*hub);
     bool useless = !(*hub)->joined && (*hub)->nets == 0;
     pthread_mutex_unlock(&current_lock);
     if (useless)
@@ -280,11 +279,23 @@ peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const peali_ucx_card *car
     return p;
 }
 
-/* Without UCX's error handling, which would take the shared-memory lanes away (FACTS): what fails shows as a deadline of Peal's. */
+static void note_broken(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    peali_ucx_peer *peer = arg;
+    peer->broken |= ep == peer->ep;
+}
+
+/*
+ * Without UCX's error handling, which would take the shared-memory lanes away (FACTS): what is lost shows as a deadline of Peal's.
+ * UCX tells all the same of a connection that it found broken. That endpoint goes with the worker, as all do.
+ */
 ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer)
 {
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .address = (const ucp_address_t *)peer->address, .err_mode = UCP_ERR_HANDLING_MODE_NONE};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                              .address = (const ucp_address_t *)peer->address, .err_mode = UCP_ERR_HANDLING_MODE_NONE,
+                              .err_handler = {note_broken, peer}};
+    peer->broken = false;
     return hub->ucp->ucp_ep_create(hub->worker, &params, &peer->ep);
 }
 

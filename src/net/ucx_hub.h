@@ -35,6 +35,7 @@ typedef struct peali_ucx_card {
 typedef struct peali_ucx_peer {
     struct peali_ucx_peer *next;
     ucp_ep_h ep; /* made for the first message; NULL before */
+    bool broken; /* UCX found that the connection is gone */
     uint64_t hash;
     peali_ucx_card card;
     unsigned char address[];
@@ -83,10 +84,13 @@ uint32_t peali_ucx_hub_id(void);
 PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, const char *device, bool memory, peali_ucx_hub **hub);
 
 /*
- * The hub stays for nets to come, to the end of the process: a peer may still be on its way out of the last call, with a connection
- * to here. SPOILT: a message of the net is still in there, so nets to come get another. Threads: any.
+ * The hub stays for nets to come, to the end of the process, unless it was retired: a peer may still be on its way out of the last
+ * call, with a connection to here. Threads: any.
  */
-void peali_ucx_hub_leave(peali_ucx_hub **hub, bool spoilt);
+void peali_ucx_hub_leave(peali_ucx_hub **hub);
+
+/* Nets to come get another hub than this one. Threads: any. */
+void peali_ucx_hub_retire(peali_ucx_hub *hub);
 
 /* HUB's lock, and a door of its guests. Threads: any. */
 void peali_ucx_hub_lock(peali_ucx_hub *hub);
@@ -100,7 +104,7 @@ void peali_ucx_hub_dismiss(peali_ucx_hub *hub, const peali_ucx_guest *guest);
 /* The peer of that CARD, found or made; it lives as long as HUB. NULL: no memory. Threads: any. */
 peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const peali_ucx_card *card, const void *address);
 
-/* Gives PEER, which has none, an endpoint. HUB's lock is held. */
+/* Gives PEER, which has none, or a broken one, an endpoint. HUB's lock is held. */
 ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer);
 
 /*
