@@ -1,4 +1,7 @@
-/* The cards of net_ucx, which hold addresses that UCX would believe: damaged ones are refused with the rank that they came from. */
+/*
+ * The cards of net_ucx, which hold addresses that UCX would believe: damaged ones are refused with the rank that they came from; and
+ * they are those of one worker, until a call failed.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,9 +90,34 @@ static void damaged(void **state)
     free(kept);
 }
 
+/* Does rank R of nets made now have the worker whose address is in CARD? */
+static bool same_worker(int r, const char *card)
+{
+    enum { HEAD = 48 }; /* of a card: what is the net's, not its worker's */
+    bool same = memcmp(cards + (size_t)r * stride + HEAD, card + HEAD, nets[r]->card_bytes - HEAD) == 0;
+    assert_true(nets[r]->card_bytes > HEAD);
+    return same;
+}
+
+static void forsaken(void **state)
+{
+    char *kept = malloc(stride);
+    memcpy(kept, cards, stride);
+    assert_true(same_worker(1, kept));
+    close_nets(state);
+    assert_int_equal(open_nets(state), 0);
+    assert_true(same_worker(0, kept));
+    nets[1]->forsake(nets[1]);
+    close_nets(state);
+    assert_int_equal(open_nets(state), 0);
+    assert_false(same_worker(0, kept));
+    free(kept);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(damaged, open_nets, close_nets)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(damaged, open_nets, close_nets),
+                                       cmocka_unit_test_setup_teardown(forsaken, open_nets, close_nets)};
     snprintf(log_path, sizeof log_path, "test_ucx_cards.%ld.log", (long)getpid());
     setenv("PEAL_LOG_FILE", log_path, 1);
     int failed = cmocka_run_group_tests_name("ucx cards", tests, NULL, NULL);
