@@ -14,6 +14,9 @@ MCA = {"tuned": {"OMPI_MCA_coll_tuned_priority": "90", "OMPI_MCA_coll_han_priori
        "ucx": {"OMPI_MCA_pml": "ucx", "OMPI_MCA_pml_ucx_tls": "any", "OMPI_MCA_pml_ucx_devices": "any"}}
 
 
+RATES, APART = 5, 1.5  # rates that overlap tries, until its stages are no further apart
+
+
 def arguments():
     numbers = lambda text: [int(word) for word in text.split(",")]
     p = argparse.ArgumentParser(prog="sh bench/cluster.sh")
@@ -28,15 +31,15 @@ def arguments():
     p.add_argument("--max", default="64M", help="largest vector of the race")
     p.add_argument("--factor", type=int, default=4, help="between its sizes")
     p.add_argument("--calls", type=int, default=0, help="timed calls of each size in a round (as many as 0.3 s hold)")
-    p.add_argument("--only", default="goodput,links,race")
+    p.add_argument("--only", default="goodput,links,overlap,race")
     p.add_argument("--out", default=".", help="folder for cluster.json")
     return p.parse_args()
 
 
-def cluster(q, hosts, ranks, command, links=1, **env):
+def cluster(q, hosts, ranks, command, links=1, rate=None, **env):
     """Runs COMMAND in a cluster; its standard output, or None where it failed (printed)."""
-    run = subprocess.run(["sh", "tests/cluster.sh", "-N", str(hosts), "-r", str(ranks), "--rate", q.rate, "--links", str(links),
-                          "--", *command], env={**os.environ, "PEAL_NET": q.net, **env}, capture_output=True, text=True)
+    run = subprocess.run(["sh", "tests/cluster.sh", "-N", str(hosts), "-r", str(ranks), "--rate", rate or q.rate, "--links",
+                          str(links), "--", *command], env={**os.environ, "PEAL_NET": q.net, **env}, capture_output=True, text=True)
     if run.returncode == 77:
         sys.exit(run.stdout.strip())
     if run.returncode != 0:
@@ -45,10 +48,10 @@ def cluster(q, hosts, ranks, command, links=1, **env):
     return run.stdout
 
 
-def goodput(q, hosts, ranks, links=1):
+def goodput(q, hosts, ranks, links=1, rate=None, mib=None):
     """One row for each size; keys as goodput.c prints them."""
     env = {"UCX_MAX_EAGER_RAILS": "2", "UCX_MAX_RNDV_RAILS": "2"} if links > 1 else {}
-    text = cluster(q, hosts, ranks, [q.goodput, str(q.rounds), *map(str, q.mib)], links, **env) or ""
+    text = cluster(q, hosts, ranks, [q.goodput, str(q.rounds), *map(str, mib or q.mib)], links, rate, **env) or ""
     rows = []
     for line in text.splitlines():
         words = line.split()
@@ -65,6 +68,25 @@ def goodput(q, hosts, ranks, links=1):
 def goodput_head():
     print(f"{'hosts':>5} {'ranks':>5} {'links':>5} {'size':>6} {'algorithm':<22} {'tcp Gb/s':>8} {'allreduce':>10} {'of tcp':>8} "
           f"{'inside':>9} {'between':>10} {'of longer':>9} {'of sum':>7}   (ms)")
+
+
+def overlap(q, hosts, ranks):
+    """The largest vector on links of such a rate that the stages alone take about as long; its last row, with the rate."""
+    mbit = 1000.0
+    for _ in range(RATES):
+        rows = goodput(q, hosts, ranks, 1, f"{mbit:.0f}mbit", q.mib[-1:])
+        if not rows:
+            return []
+        row = {**rows[0], "rate_mbit": mbit}
+        apart = row["between_ms"] / row["inside_ms"]
+        if max(apart, 1 / apart) < APART:
+            break
+        mbit *= apart
+    held = max(apart, 1 / apart) < APART
+    print(f"{hosts}x{ranks} at {mbit:.0f} Mbit/s: the stages differ {max(apart, 1 / apart):.2f} times, together they take "
+          f"{row['of_longer']:.2f} of the longer one and {row['of_sum']:.2f} of their sum{'' if held else '; no rate was found'}",
+          flush=True)
+    return [row]
 
 
 def race_job(q, hosts, ranks, pml, coll):
@@ -124,7 +146,7 @@ def machine():
 
 def main():
     q = arguments()
-    out = {"machine": machine(), "rate": q.rate, "net": q.net, "goodput": [], "links": [], "race": []}
+    out = {"machine": machine(), "rate": q.rate, "net": q.net, "goodput": [], "links": [], "overlap": [], "race": []}
     shapes = [(hosts, ranks) for hosts in q.hosts for ranks in q.ranks]
     print(f"# {out['machine']['cpu']}, {out['machine']['cores']} cores for all hosts, links of {q.rate}, Peal over {q.net}; load "
           f"{out['machine']['load']:.1f}")
@@ -139,6 +161,10 @@ def main():
             out["links"] += one + two
             for a, b in zip(one, two):
                 print(f"{a['mib']:.0f} MiB: two links carry {a['allreduce_ms'] / b['allreduce_ms']:.2f} times one")
+    if "overlap" in q.only:
+        goodput_head()
+        for hosts, ranks in shapes:
+            out["overlap"] += overlap(q, hosts, ranks)
     if "race" in q.only:
         print(f"\n{'hosts':>5} {'ranks':>5} {'bytes':>9} {'algorithm':<22} {'peal us':>11} {'best peer':>11} {'':<10} {'times':>6}")
         for hosts, ranks in shapes:
