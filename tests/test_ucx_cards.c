@@ -1,6 +1,6 @@
 /*
- * The cards of net_ucx, which hold addresses that UCX would believe: damaged ones are refused with the rank that they came from; and
- * they are those of one worker, until a call failed.
+ * The cards of net_ucx, which hold addresses that UCX would believe: damaged ones are refused with the rank that they came from.
+ * They are those of one worker, until a call failed.
  */
 #include <errno.h>
 #include <setjmp.h>
