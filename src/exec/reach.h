@@ -16,6 +16,7 @@ enum {
     PEALI_REACH_SLOTS = 512, /* lines a rank and landing area */
     PEALI_REACH_LINE = 64,
     PEALI_REACH_QUARREL = 9, /* words of two calls that differ, and who made them */
+    PEALI_REACH_STUCK = 30,  /* words of a text on a message: its way has up to 224 characters */
 };
 
 /* A flag, and room for what is read together with it: the data of a small message, or a front. */
@@ -43,6 +44,8 @@ typedef struct peali_public {
     int alarm;                 /* set by a rank that found calls that differ; relaxed, because it only names a mistake */
     int tellers, told;         /* ranks that want to write, of which the first may; and 1 when it has */
     uint64_t quarrel[PEALI_REACH_QUARREL]; /* what a rank found that cannot be asked */
+    int is_stuck;              /* this rank waits for long for a message, or for who does: */
+    uint64_t stuck[PEALI_REACH_STUCK]; /* which, in characters */
     peali_line left;           /* slices that this rank has left */
     union {
         peali_front front;

@@ -39,11 +39,12 @@ static const int64_t HEED_NS = 1000000; /* calls that follow each other faster n
 static const int64_t PATIENT_NS = 60 * 1000000000LL;
 static const int64_t DEFAULT_TIMEOUT_NS = 1800 * 1000000000LL;
 
-/* Where ranks within reach are waited for, what keeps them may keep a message of this rank, too: the first that is not over. */
-static void describe_stuck(const peali_runner *r, char *text, size_t bytes)
+/* The first message that is not over, or else what the rank within reach that is waited for says of its own; "" if nothing. */
+static void find_stuck(const peali_runner *r, char text[PEALI_REACH_STUCK * sizeof(uint64_t)])
 {
-    int32_t window = r->plan->job.window, first = peali_run_oldest(r);
-    char way[240];
+    enum { BYTES = PEALI_REACH_STUCK * sizeof(uint64_t) };
+    int32_t window = r->plan->job.window, first = peali_run_oldest(r), awaited = peali_run_awaits(r, &r->cursors[first]);
+    char way[224];
     text[0] = '\0';
     for (int32_t k = 0; k < window; k++) {
         const peali_cursor *c = &r->cursors[(first + k) % window];
@@ -52,11 +53,34 @@ static void describe_stuck(const peali_runner *r, char *text, size_t bytes)
             if ((i->kind != PEALI_I_SEND && i->kind != PEALI_I_RECV) || !peali_run_pending(r, c, no))
                 continue;
             peali_run_way(r, c, i, way, sizeof way);
-            snprintf(text, bytes, "; nor is a message %s rank %d%s over", i->kind == PEALI_I_SEND ? "to" : "from", (int)i->peer,
-                     way);
+            snprintf(text, BYTES, "%s rank %d%s", i->kind == PEALI_I_SEND ? "to" : "from", (int)i->peer, way);
             return;
         }
     }
+    for (int32_t x = 0; x < r->nreach; x++)
+        if (r->ranks[x] == awaited && peali_load_acquire(&r->shown[x]->is_stuck)) /* pairs with say_stuck() */
+            for (int w = 0; w < PEALI_REACH_STUCK; w++)
+                ((uint64_t *)(void *)text)[w] = peali_load_relaxed(&r->shown[x]->stuck[w]);
+}
+
+/* For ranks within reach, whose own messages may not even have begun. */
+static void say_stuck(const peali_runner *r)
+{
+    _Alignas(uint64_t) char text[PEALI_REACH_STUCK * sizeof(uint64_t)] = "";
+    if (r->nreach == 1 || r->left == 0 || peali_load_relaxed(&r->mine->is_stuck))
+        return;
+    find_stuck(r, text);
+    for (int w = 0; text[0] && w < PEALI_REACH_STUCK; w++)
+        peali_store_relaxed(&r->mine->stuck[w], ((const uint64_t *)(const void *)text)[w]);
+    peali_store_release(&r->mine->is_stuck, text[0] != '\0');
+}
+
+/* Where ranks within reach are waited for, what keeps them may keep a message, too. */
+static void describe_stuck(const peali_runner *r, char *text, size_t bytes)
+{
+    _Alignas(uint64_t) char stuck[PEALI_REACH_STUCK * sizeof(uint64_t)] = "";
+    find_stuck(r, stuck);
+    snprintf(text, bytes, stuck[0] ? "; nor is a message %s over" : "", stuck);
 }
 
 static void describe_wait(const peali_runner *r, char *what, size_t bytes)
@@ -256,6 +280,7 @@ static peal_status look_at_clock(peali_runner *r)
         if (status < 0)
             return dispute(r, status);
         name_absent(r, waited_ns, now_ns);
+        say_stuck(r);
     }
     if (limit_ns == 0 || waited_ns < limit_ns)
         return PEAL_IN_PROGRESS;
@@ -311,6 +336,8 @@ static peal_status end(peali_runner *r)
     r->trusts = plan->nunheard > 0 || (r->trusts && plan->rooted);
     peali_run_deafen(r);
     peali_run_come_home(r);
+    if (peali_load_relaxed(&r->mine->is_stuck))
+        peali_store_relaxed(&r->mine->is_stuck, 0);
     r->base += (uint64_t)plan->job.slices;
     r->heard = plan->program->all_hear && r->nreach > 1 ? r->seen : -1;
     r->plan = NULL;
