@@ -40,9 +40,8 @@ DEVICE void tell(const slice &s, unsigned char *line, uint64_t number)
     store_line(line, q);
 }
 
-DEVICE bool told(const slice &s, const unsigned char *line, uint64_t *number)
+DEVICE bool told(const slice &s, const quad &q, uint64_t *number)
 {
-    quad q = load_line(line);
     *number = q.x | (uint64_t)q.z << 32;
     return q.y == s.flag && q.w == s.flag;
 }
@@ -51,16 +50,29 @@ DEVICE bool told(const slice &s, const unsigned char *line, uint64_t *number)
 DEVICE uint64_t vote_of(const slice &s, uint32_t rank, uint32_t line)
 {
     uint64_t number;
-    (void)told(s, vote_at(s, s.c.me, rank, line), &number);
+    (void)told(s, load_line(vote_at(s, s.c.me, rank, line)), &number);
     return number;
+}
+
+/* Of the parameters, those of the first operation that is done direct: warps that do not vote ask, while others wait for votes. */
+DEVICE uint32_t ask_for_operation(const peali_cuda_call &c)
+{
+    const size_t line = 64, last = offsetof(peali_cuda_call, locs) + sizeof c.locs - 2 * line;
+    if (c.direct.first == c.direct.end)
+        return 0;
+    const size_t locs = offsetof(peali_cuda_call, locs) + load_op(&c.ops[c.direct.first]).locs * sizeof c.locs[0];
+    const size_t at = locs < last ? locs : last;
+    return ask(&c, at) | ask(&c, at + line);
 }
 
 /*
  * Votes; *AGREED: all ranks' vectors lie where this device sees them. False where a thread has given up. What was stored into a
- * vector before its rank voted, every thread sees after this (fence_all in launch, tell; told, fence_all, meet).
+ * vector before its rank voted, every thread sees after this (fence_all in launch, tell; load_line_acquire, meet).
  */
 DEVICE bool agree(const slice &s, bool ok, bool *agreed)
 {
+    if (s.thread >= 32)
+        want(ask_for_operation(s.c));
     const peali_cuda_call &c = s.c;
     bool none = false;
     wait w(c, s.epoch, PEALI_CUDA_OPS + 3);
@@ -70,9 +82,8 @@ DEVICE bool agree(const slice &s, bool ok, bool *agreed)
         for (uint32_t i = 0; i < 3; i++)
             tell(s, vote_at(s, s.thread, c.me, i), mine[i]);
         for (uint32_t i = 0; i < 3; i++)
-            while (ok && !told(s, vote_at(s, c.me, s.thread, i), &its[i]))
+            while (ok && !told(s, load_line_acquire(vote_at(s, c.me, s.thread, i)), &its[i]))
                 ok = w.on();
-        fence_all();
         none = !its[PEALI_CUDA_IN] || !its[PEALI_CUDA_OUT] || (its[PEALI_CUDA_IN] | its[PEALI_CUDA_OUT]) % PEALI_CUDA_PACK != 0;
     }
     *agreed = !meet(s.threads, !ok || none);

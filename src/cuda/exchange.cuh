@@ -138,13 +138,13 @@ DEVICE_SLOW bool enter_late(const peali_cuda_call &c, uint32_t epoch, bool heard
         return true;
     come_by(s.threads);
     if (due(s))
-        (void)leave(s, true, false);
+        (void)leave(s, true, true, false);
     return false;
 }
 
 DEVICE_SLOW void leave_due(const peali_cuda_call &c, uint32_t epoch, bool ok)
 {
-    (void)leave(slice_now(c, epoch), true, ok);
+    (void)leave(slice_now(c, epoch), true, true, ok);
 }
 
 /* MINE: the word of this thread, if it is plain. FIRST: the lane's epoch, whether all were heard, calls, dead. */

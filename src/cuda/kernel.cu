@@ -340,23 +340,24 @@ template <class P, class A> DEVICE bool run_slice(slice &s, const record &r, boo
     } while (i < s.c.nops);
     if (P::RARE && s.c.ranks)
         ok = average(s, ok);
-    return leave(s, last, ok);
+    return leave(s, last, s.c.all_hear, ok);
 }
 
 /*
  * A slice of its own, in which the ranks agree whether the call is done where vectors lie, and in which it then is: AGREED. By its
- * end this rank has heard of all others.
+ * end this rank has heard of all others. So it tells nobody that it has left: who has to know hears it as the next slice begins.
  */
 template <class A> DEVICE bool run_direct(const slice &s, const record &r, bool *agreed)
 {
-    bool ok = agree(s, get_credit(s, r.heard, !warp_any(r.dead)), agreed);
+    const bool alive = !warp_any(r.dead);
+    bool ok = agree(s, r.heard ? alive : get_credit(s, 0, alive), agreed);
     if (ok && *agreed) {
         do_direct<A>(s);
         ok = await_all(s);
     }
     if (ok && *agreed && s.c.ranks)
         ok = average(s, ok);
-    return leave(s, *agreed, ok);
+    return leave(s, *agreed, true, ok);
 }
 
 /* One step of a call by copy engines. */
@@ -400,10 +401,10 @@ DEVICE uint32_t touch_first(const peali_cuda_call &c, uint32_t thread)
 template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
 {
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), asked = ask_for_parameters(c);
-    if (P::DIRECT && c.direct.slices > 0 && thread < c.nranks)
-        fence_all(); /* for what it says in agree; a microsecond, beside that of the parameters */
     peali_cuda_lane *lane = &c.lane[cta_here()];
     const quad first = load_line((const unsigned char *)lane + got(asked)); /* epoch, heard, calls, dead */
+    if (P::DIRECT && c.direct.slices > 0 && thread < c.nranks)
+        fence_all(); /* for what it says in agree; a microsecond, beside that of the record */
     if (thread >= threads) {
         if (cta_here() == 0 && c.step <= PEALI_CUDA_MEET)
             compare_calls(c, thread - threads, first);

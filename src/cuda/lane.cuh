@@ -81,7 +81,7 @@ DEVICE void clean(const slice &s)
 /*
  * Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers
  * old. Threads meet, so that none begins the next slice while another one is in this: the LAST one of a launch ends with that, and
- * needs no other end where nothing is said or cleaned.
+ * needs no other end where nothing is said or cleaned. KNOWN: all ranks have begun this slice.
  */
 enum { SAY_EVERY = 64 * CLEAN_EVERY };
 DEVICE bool due(const slice &s)
@@ -89,15 +89,15 @@ DEVICE bool due(const slice &s)
     return s.epoch % CLEAN_EVERY <= 1;
 }
 
-DEVICE bool leave(const slice &s, bool last, bool ok)
+DEVICE bool leave(const slice &s, bool last, bool known, bool ok)
 {
-    if (last && s.c.all_hear && !s.c.messages && !due(s))
+    if (last && known && !s.c.messages && !due(s))
         return ok;
     if (meet(s.threads, !ok))
         return false;
     if (due(s))
         clean(s);
-    if (!s.c.all_hear || s.epoch % SAY_EVERY == 0)
+    if (!known || s.epoch % SAY_EVERY == 0)
         tell_left(s, s.epoch);
     if (s.c.messages && s.thread == 0)
         note_orders(s);

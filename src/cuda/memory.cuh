@@ -68,6 +68,14 @@ DEVICE quad load_line(const unsigned char *at)
     return q;
 }
 
+/* What was stored before a half that is new, this thread sees after this. A fence behind load_line takes longer. */
+DEVICE quad load_line_acquire(const unsigned char *at)
+{
+    uint64_t first, second;
+    asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(at) : "memory");
+    return {(uint32_t)first, (uint32_t)(first >> 32), (uint32_t)second, (uint32_t)(second >> 32)};
+}
+
 DEVICE void store_line(unsigned char *at, quad q)
 {
     asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(q.x), "r"(q.y), "r"(q.z), "r"(q.w) : "memory");
@@ -251,6 +259,12 @@ DEVICE peali_cuda_op load_op(const peali_cuda_op *at)
     peali_cuda_op op;
     memcpy(&op, words, sizeof op);
     return op;
+}
+
+/* WORD has come, when this thread goes on. */
+DEVICE void want(uint32_t word)
+{
+    asm volatile("" ::"r"(word) : "memory");
 }
 
 /* 0, when WORD has come. */
