@@ -181,8 +181,8 @@ PEAL_PUBLIC void peal_mem_free(void *at);
  * maps nothing: it is in place in every replay, or in none, by what was mapped when it was captured.
  *
  * A call works in place where each rank has a GPU of its own and all buffers of all ranks are mapped, and else through scratch: the
- * devices agree on it in the call. In place are allreduce, allgather and reduce_scatter, of ranks on one host, where buffers
- * begin at multiples of 16 bytes, and so do the parts of each rank. Memory that has no IPC handle (of cuMemCreate, of
+ * devices agree on it in the call. In place are all five collectives, of ranks on one host, where buffers begin at multiples of
+ * 16 bytes, and so do the parts of each rank. Memory that has no IPC handle (of cuMemCreate, of
  * cudaMallocAsync, managed) cannot be mapped.
  *
  * Deregister before the memory is freed, and when calls on it are done; graphs that have such calls are not replayed afterwards.
