@@ -1,10 +1,12 @@
 /*
- * Which calls ask peers to write their results past the caches: those whose OUT they write to, and which was none of the last few.
- * With ranks that ask and ranks that do not, all results are right.
+ * Which calls write their results past the caches: those whose OUT was none of the last few. Where peers write them, with ranks
+ * that ask for it and ranks that do not, and where each rank copies what has landed for it, all results are right, wherever they
+ * lie.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -35,6 +37,7 @@ typedef struct scene {
     unsigned n;
     bool others_rest; /* all ranks but the first have one OUT only */
     bool staged;      /* the second one's buffers */
+    bool push;        /* what each rank gets lands with it, and it copies that to its OUT */
     const char *wrong;
 } scene;
 
@@ -63,7 +66,7 @@ static void play(peal_comm *comm, int rank, void *ctx)
 {
     scene *s = ctx;
     int32_t(*at)[COUNT] = malloc((OUTS + 1) * sizeof *at);
-    bool rests = s->others_rest && rank > 0, asks = s->n == RANKS && !(s->staged && rank == 1);
+    bool rests = s->others_rest && rank > 0, asks = s->n == RANKS;
     for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
         const char *wrong = one(comm, &steps[k], at, rests ? 0 : steps[k].out, asks && (rests ? k == 0 : steps[k].past));
         if (wrong)
@@ -75,19 +78,94 @@ static void play(peal_comm *comm, int rank, void *ctx)
 /* Of too few ranks, none asks. */
 static void test_cold_buffers(void **state)
 {
-    for (int variant = 0; variant < 8; variant++) {
-        scene s = {variant & 1 ? RANKS : RANKS - 1, variant & 2, variant & 4, NULL};
+    for (int variant = 0; variant < 16; variant++) {
+        scene s = {variant & 1 ? RANKS : RANKS - 1, variant & 2, variant & 4, variant & 8, NULL};
         peali_layout layouts[RANKS];
         for (int r = 0; r < RANKS; r++)
-            layouts[r] = (peali_layout){.pull = true, .staged = s.staged && r == 1};
+            layouts[r] = (peali_layout){.pull = !s.push, .push = s.push, .staged = s.staged && r == 1};
         assert_int_equal(team_run_in(s.n, layouts, play, &s), PEAL_OK);
         if (s.wrong)
             fail_msg("variant %d: %s", variant, s.wrong);
     }
 }
 
+/* What this rank wrote past the caches. */
+static _Thread_local size_t streamed;
+
+static void watch(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, bool stream)
+{
+    streamed += stream ? count : 0;
+    peali_reduce_find(PEAL_UINT8, PEAL_SUM)(dst, ndst, src, nsrc, count, stream);
+}
+
+static void watch_all(peal_comm *comm)
+{
+    for (int k = 0; k < PLAN_SETS * PLAN_WAYS; k++) {
+        peali_plan *plan = comm->plans.plan[k / PLAN_WAYS][k % PLAN_WAYS];
+        if (plan)
+            plan->reduce = watch;
+    }
+}
+
+enum { LANDED = 20 << 10, ROOM = LANDED + 256, ODD = 0xa5, TIMES = 48 };
+
+/* COUNT bytes to OUT + SHIFT, and none beside them; PAST: all blocks that others have summed went past the caches, else none. */
+static bool lands(peal_comm *comm, unsigned char *in, unsigned char *out, size_t shift, size_t count, bool past)
+{
+    int rank = peal_comm_rank(comm);
+    for (size_t i = 0; i < count; i++)
+        in[i] = (unsigned char)(i * 7 + i / 251 + (size_t)rank);
+    if (in != out)
+        memset(out - shift, ODD, ROOM);
+    streamed = 0;
+    if (peal_allreduce(in, out, count, PEAL_UINT8, PEAL_SUM, comm, NULL) != PEAL_OK)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (out[i] != (unsigned char)(RANKS * (i * 7 + i / 251) + RANKS * (RANKS - 1) / 2))
+            return false;
+    for (size_t i = 0; i < ROOM && in != out; i++)
+        if ((i < shift || i >= shift + count) && out[i - shift] != ODD)
+            return false;
+    size_t own = count / RANKS + 2; /* its own block, in each of a few slices longer by one */
+    return streamed == 0 ? !past : past && streamed + own >= count && streamed <= count;
+}
+
+static void play_landed(peal_comm *comm, int rank, void *ctx)
+{
+    unsigned char *room[OUTS + 1];
+    bool ok = peal_comm_force(comm, PEAL_ALLREDUCE, "two_shot") == PEAL_OK;
+    (void)rank;
+    for (int k = 0; k <= OUTS; k++)
+        room[k] = malloc(ROOM);
+    for (unsigned t = 0; t < TIMES; t++) {
+        size_t count = LANDED - t % 3 * 61 - t / 3, shift = t * 5 % 67;
+        unsigned char *in = room[OUTS] + t % 7;
+        lands(comm, in, room[0] + shift, shift, count, false); /* makes the plan */
+        watch_all(comm);
+        for (int k = 1; k < OUTS; k++)
+            ok = lands(comm, in, room[k] + shift, shift, count, true) && ok;
+        ok = lands(comm, in, room[1] + shift, shift, count, false) && ok;
+        ok = lands(comm, in, in, 0, count, false) && ok;
+    }
+    for (int k = 0; k <= OUTS; k++)
+        free(room[k]);
+    if (!ok)
+        __atomic_store_n((bool *)ctx, true, __ATOMIC_RELAXED);
+}
+
+/* Of all lengths and places, cold, warm and in place. */
+static void test_landed(void **state)
+{
+    peali_layout layouts[RANKS];
+    bool wrong = false;
+    for (int r = 0; r < RANKS; r++)
+        layouts[r] = (peali_layout){.push = true};
+    assert_int_equal(team_run_in(RANKS, layouts, play_landed, &wrong), PEAL_OK);
+    assert_false(wrong);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cold_buffers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cold_buffers), cmocka_unit_test(test_landed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

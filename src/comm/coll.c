@@ -123,7 +123,7 @@ static peal_status choose(peal_comm *comm, const peali_call *c, peali_recent *r)
         return PEAL_ERR_UNSUPPORTED;
     }
     const peali_plan *plan;
-    peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, comm->lands.bytes, comm->layout.stream};
+    peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, &comm->lands, comm->layout.stream};
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
     if (status != PEAL_OK)
         return status;

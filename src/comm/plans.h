@@ -21,8 +21,8 @@ typedef struct peali_task {
     const peali_reach *reach; /* its mode is the job's */
     int rank;
     peali_runner *runner;
-    size_t land_bytes; /* push: where landings take more, the plan is one of pull */
-    bool stream;       /* in every call */
+    const peali_lands *lands; /* push: where a slice's landings take more, the plan is one of pull */
+    bool stream;              /* in every call */
 } peali_task;
 
 /*

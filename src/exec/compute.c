@@ -61,7 +61,7 @@ static int32_t first_slot(const peali_instr *i, const peali_loc *locs)
     return k;
 }
 
-/* Past the caches, where one destination asks for it: not where the exit of a rank reads its staging. */
+/* Past the caches, where one destination asks for it (push: its owner itself); not where the exit of a rank reads its staging. */
 static bool streams(const peali_runner *r, const peali_instr *i, const peali_loc *locs)
 {
     bool past = false;

@@ -36,7 +36,7 @@ typedef struct peali_extent {
     size_t at, bytes;
 } peali_extent;
 
-/* Which buffers get what is not reread past the caches; said by who made the plan. Cold: peers write there, as in none lately. */
+/* Which buffers get what is not reread past the caches; said by who made the plan. Cold: those that no call wrote to lately. */
 typedef enum peali_stream { PEALI_STREAM_NONE, PEALI_STREAM_COLD, PEALI_STREAM_ALL } peali_stream;
 
 typedef struct peali_plan {

@@ -218,8 +218,8 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     front->in = r->staged_in ? (uintptr_t)r->staging : (uintptr_t)r->in;
     front->out = r->staged_out ? (uintptr_t)half : (uintptr_t)r->out;
     front->staged = (uint32_t)(r->staged_in | r->staged_out << 1);
-    bool cold = touched && out && r->in != r->out; /* in place, the user has just filled it */
-    front->past = plan->stream == PEALI_STREAM_ALL || (plan->stream == PEALI_STREAM_COLD && cold && !warm(r, r->out));
+    bool apart = r->in != r->out; /* else the user has just filled it */
+    front->past = plan->stream == PEALI_STREAM_ALL || (plan->stream == PEALI_STREAM_COLD && apart && !warm(r, r->out));
 }
 
 /* The signature is there, but for its history. */
