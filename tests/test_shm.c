@@ -1,6 +1,6 @@
 /*
  * Shared memory between processes, under mpirun: random collectives in a row, in all layouts, on ordinary memory and on memory that
- * peers reach; several communicators in flight; and what communicators cost, while they are there and afterwards.
+ * peers reach; several communicators in flight; that slices land; and what communicators cost, while they are there and afterwards.
  *
  * usage: test_shm [SCENES [CALLS [FIRST_SEED]]]
  */
@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "comm/comm_private.h"
 #include "exec/pool.h"
 #include "turns.h"
 #include "world.h"
@@ -336,6 +337,30 @@ static void cost(void **state)
     rooms_close(&r);
 }
 
+/* The slices that the table has for ordinary memory fit the landing areas: else calls would be staged. */
+static void long_calls_land(void **state)
+{
+    enum { LONG = 1 << 20 };
+    peal_comm *comm;
+    int32_t *in = malloc(LONG * sizeof *in), *out = malloc(LONG * sizeof *out);
+    int pushed = 0, right = 0;
+    assert_true(in && out);
+    for (int32_t i = 0; i < LONG; i++)
+        in[i] = i;
+    assert_int_equal(world_comm(NULL, world_size, world_rank, &comm), PEAL_OK);
+    assert_int_equal(peal_allreduce(in, out, LONG, PEAL_INT32, PEAL_SUM, comm, NULL), PEAL_OK);
+    for (int32_t i = 0; i < LONG; i++)
+        right += out[i] == i * world_size;
+    for (int k = 0; k < PLAN_SETS * PLAN_WAYS; k++) {
+        const peali_plan *plan = comm->plans.plan[k / PLAN_WAYS][k % PLAN_WAYS];
+        pushed += plan && plan->job.count == LONG && plan->program->mode == PEALI_PUSH;
+    }
+    assert_true(world_all(right == LONG && pushed == 1));
+    peal_comm_destroy(&comm);
+    free(in);
+    free(out);
+}
+
 /* Calls on buffers that nobody has touched yet but their owners; the faults of this rank. */
 static long faults_of_calls(peal_comm *comm, float *in, float *out, size_t each, size_t bytes)
 {
@@ -381,6 +406,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(several_in_flight),
         cmocka_unit_test(come_and_go),
         cmocka_unit_test(cost),
+        cmocka_unit_test(long_calls_land),
         cmocka_unit_test(faults),
     };
     scenes = argc > 1 ? atoi(argv[1]) : scenes;

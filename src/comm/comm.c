@@ -20,7 +20,7 @@ enum {
     PARLEY_MS = 1000,      /* ARCHITECTURE, "Running": a call not done after 1 s sends its signature to every rank */
     LANDINGS = 2,           /* W in push: more slices in flight would not stay in cache, and programs within a host are short */
     LAND_BYTES = 256 << 10, /* 2 W areas of it are 1 MiB a rank, of which what is used is there */
-    LAND_SHARE = 128 << 10, /* for each other rank: 2 W areas take 512 KiB then, and all less than the 1 MiB of peal/mpi.h */
+    LAND_SHARE = 192 << 10, /* for each other rank: 2 W areas take 768 KiB then, and all less than the 1 MiB of peal/mpi.h */
 };
 
 /* What every rank tells all others at the start; plain data, no padding. */
