@@ -98,12 +98,15 @@ static void watch(void *const *dst, int ndst, const void *const *src, int nsrc, 
     peali_reduce_find(PEAL_UINT8, PEAL_SUM)(dst, ndst, src, nsrc, count, stream);
 }
 
-static void watch_all(peal_comm *comm)
+/* And so many OUTs are warm. */
+static void watch_all(peal_comm *comm, size_t warm)
 {
     for (int k = 0; k < PLAN_SETS * PLAN_WAYS; k++) {
         peali_plan *plan = comm->plans.plan[k / PLAN_WAYS][k % PLAN_WAYS];
-        if (plan)
+        if (plan) {
             plan->reduce = watch;
+            plan->warm = warm;
+        }
     }
 }
 
@@ -141,11 +144,15 @@ static void play_landed(peal_comm *comm, int rank, void *ctx)
         size_t count = LANDED - t % 3 * 61 - t / 3, shift = t * 5 % 67;
         unsigned char *in = room[OUTS] + t % 7;
         lands(comm, in, room[0] + shift, shift, count, false); /* makes the plan */
-        watch_all(comm);
+        watch_all(comm, SIZE_MAX);
         for (int k = 1; k < OUTS; k++)
             ok = lands(comm, in, room[k] + shift, shift, count, true) && ok;
         ok = lands(comm, in, room[1] + shift, shift, count, false) && ok;
         ok = lands(comm, in, in, 0, count, false) && ok;
+        watch_all(comm, 1);
+        ok = lands(comm, in, room[1] + shift, shift, count, true) && ok;
+        ok = lands(comm, in, room[1] + shift, shift, count, false) && ok;
+        ok = lands(comm, in, room[OUTS - 1] + shift, shift, count, true) && ok;
     }
     for (int k = 0; k <= OUTS; k++)
         free(room[k]);
@@ -153,15 +160,17 @@ static void play_landed(peal_comm *comm, int rank, void *ctx)
         __atomic_store_n((bool *)ctx, true, __ATOMIC_RELAXED);
 }
 
-/* Of all lengths and places, cold, warm and in place. */
+/* Of all lengths and places, cold, warm and in place, in slices and in one. */
 static void test_landed(void **state)
 {
     peali_layout layouts[RANKS];
     bool wrong = false;
-    for (int r = 0; r < RANKS; r++)
-        layouts[r] = (peali_layout){.push = true};
-    assert_int_equal(team_run_in(RANKS, layouts, play_landed, &wrong), PEAL_OK);
-    assert_false(wrong);
+    for (size_t whole = 0; whole < 2; whole++) {
+        for (int r = 0; r < RANKS; r++)
+            layouts[r] = (peali_layout){.push = true, .land_bytes = whole << 20};
+        assert_int_equal(team_run_in(RANKS, layouts, play_landed, &wrong), PEAL_OK);
+        assert_false(wrong);
+    }
 }
 
 int main(void)

@@ -90,16 +90,16 @@ enum {
 };
 
 /*
- * Have the caches of the host no room for the buffers of such a call and the areas it lands in? On 2 cores of EPYC 9004 with 32 MiB
- * of L3, calls in turn, streaming was faster, in buffers that peers see and in all of 2 to 64 MiB: allreduce of 4 ranks by 1.05 to
- * 1.3, of 8 by 1.4, allgather and reduce-scatter of 4 by 1.2; 2 and 3 ranks lost 0.8 to 1. A user who reads the result at once
- * loses up to 0.65 in half of L3, and from all of it nothing.
+ * How many such calls, with their buffers and the areas they land in, the caches of the host have room for. On 2 cores of EPYC 9004
+ * with 32 MiB of L3, calls in turn, streaming was faster where that is none, in buffers that peers see and in all of 2 to 64 MiB:
+ * allreduce of 4 ranks by 1.05 to 1.3, of 8 by 1.4, allgather and reduce-scatter of 4 by 1.2; 2 and 3 ranks lost 0.8 to 1. A user
+ * who reads the result at once loses up to 0.65 in half of L3, and from all of it nothing.
  */
-static bool outgrows_caches(const peali_plan *plan, const peali_task *task)
+static size_t calls_in_caches(const peali_plan *plan, const peali_task *task)
 {
     size_t ranks = (size_t)task->reach->nranks, lands = plan->land_bytes * (size_t)task->lands->areas;
     size_t bytes = (plan->given.bytes + plan->wanted.bytes + lands) * ranks;
-    return bytes > STREAM_LEAST && bytes > peali_machine_cache();
+    return bytes > STREAM_LEAST ? peali_machine_cache() / bytes : SIZE_MAX;
 }
 
 /*
@@ -112,20 +112,19 @@ static bool outgrows_caches(const peali_plan *plan, const peali_task *task)
  *        16   10.5 12.6   9.4 8.0    70  108    82  69    287 495    245 290
  *        32   13.1 18.2   11.8 12.5  104 195    116 135   325 674    360 467
  *
- * Ordinary memory, into which each rank copies what has landed for it, took 0.9, 0.85 and 0.77 of the time in ever other buffers of
- * 1 and 4 MiB (4, 16 and 30 ranks on those cores), and 1 to 1.1 in the same; but 0.86 in the same of 30 ranks and 4 MiB, which with
- * the areas take a bit more than the 300 MiB of those caches.
+ * Ordinary memory, into which each rank copies what has landed for it, took 0.92, 0.82 and 0.9 of the time in ever other buffers of
+ * 256 KiB, 1 and 4 MiB on 4 ranks of those cores, 0.82, 0.78 and 0.82 on 16, and 0.8, 0.76 and 0.74 on 30, and as long in the same;
+ * but 0.86 in the same of 4 MiB on 30, which with the areas are a bit more than the 300 MiB of those caches.
  */
-static peali_stream stream_of(const peali_plan *plan, const peali_task *task)
+static void choose_stream(const peali_task *task, peali_plan *plan)
 {
-    if (task->stream)
-        return PEALI_STREAM_ALL;
-    if (plan->divide || task->reach->nranks < STREAM_RANKS)
-        return PEALI_STREAM_NONE;
-    if (outgrows_caches(plan, task))
-        return PEALI_STREAM_ALL;
+    bool few = plan->divide || task->reach->nranks < STREAM_RANKS;
     bool cold = plan->job.kind == PEAL_ALLREDUCE && plan->wanted.bytes >= STREAM_COLD;
-    return cold ? PEALI_STREAM_COLD : PEALI_STREAM_NONE;
+    plan->warm = few || task->stream ? 0 : calls_in_caches(plan, task);
+    if (task->stream || (!few && plan->warm == 0))
+        plan->stream = PEALI_STREAM_ALL;
+    else
+        plan->stream = !few && cold ? PEALI_STREAM_COLD : PEALI_STREAM_NONE;
 }
 
 static peal_status make(peali_plans *plans, const peali_task *task, const peali_job *job, peali_plan **out)
@@ -133,7 +132,7 @@ static peal_status make(peali_plans *plans, const peali_task *task, const peali_
     peal_status status = make_fitting(plans, task, job, out);
     if (status != PEAL_OK)
         return status;
-    (*out)->stream = stream_of(*out, task);
+    choose_stream(task, *out);
     status = peali_runner_fit(task->runner, *out);
     if (status != PEAL_OK)
         peali_plan_free(out);

@@ -51,6 +51,7 @@ typedef struct peali_plan {
     peali_extent given, wanted; /* of IN and OUT, what the user has there */
     bool blockwise;
     peali_stream stream;
+    size_t warm;           /* cold: so many of the last OUTs are in the caches still, as far as they are remembered */
     size_t unit_bytes;     /* blockwise: room for one block of one slice, in scratch, staging and landings */
     size_t least, over;    /* elements of the shortest slice, and what of the vector is left over by such slices */
     size_t *cut_offset[2]; /* bytes from a slice's start to each cut: of the shortest, and of one element more; not blockwise */

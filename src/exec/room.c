@@ -189,8 +189,8 @@ void peali_run_come_home(const peali_runner *r)
 /* Was OUT written in one of the last few calls of its kind? It is, from now on. */
 static bool warm(peali_runner *r, const void *out)
 {
-    for (int k = 0; k < PEALI_RUN_WARM; k++)
-        if (r->outs[k] == out)
+    for (unsigned k = 1; k <= PEALI_RUN_WARM && k <= r->plan->warm; k++)
+        if (r->outs[(r->nouts - k) % PEALI_RUN_WARM] == out)
             return true;
     r->outs[r->nouts++ % PEALI_RUN_WARM] = out;
     return false;

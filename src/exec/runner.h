@@ -11,7 +11,7 @@
 #include "exec/run.h"
 
 enum {
-    PEALI_RUN_WARM = 4, /* addresses of OUT that are thought to be in the caches still */
+    PEALI_RUN_WARM = 4, /* addresses of OUT that are thought to be in the caches still, where these have room for so many */
     PEALI_RUN_BOUNCE = sizeof(peali_signature) + PEALI_PLAN_EAGER,
 };
 

@@ -24,6 +24,7 @@ typedef struct operand {
 /* What of an instruction matters here. Slots that it fills are one place (compute.c), so that is one destination. */
 typedef struct action {
     uint8_t kind;
+    bool takes; /* copies to OUT what nobody reads there */
     uint16_t nsrc, ndst;
     int32_t operands; /* the first; sources, then destinations */
     size_t bytes, count;
@@ -50,6 +51,11 @@ static operand resolve(const peali_runner *r, const peali_cursor *c, const peali
     return (operand){at.offset, NULL, loc.buf == PEAL_BUF_IN ? BASE_IN : BASE_OUT};
 }
 
+static bool takes(const peali_instr *i, const peali_loc *locs)
+{
+    return i->nsrc == 1 && i->ndst == 1 && !i->reread && locs[1].buf == PEAL_BUF_OUT;
+}
+
 static void note(const peali_runner *r, peali_small *small)
 {
     const peali_program *p = r->plan->program;
@@ -58,7 +64,7 @@ static void note(const peali_runner *r, peali_small *small)
         const peali_instr *i = &p->instrs[small->nactions];
         action *a = &small->actions[small->nactions];
         size_t bytes = i->nsrc > 0 ? peali_run_length(r, &c, i, 0) : 0;
-        *a = (action){i->kind, i->nsrc, 0, small->noperands, bytes, bytes / r->plan->elem_bytes};
+        *a = (action){i->kind, takes(i, p->locs + i->locs), i->nsrc, 0, small->noperands, bytes, bytes / r->plan->elem_bytes};
         bool filled = false;
         for (int32_t k = i->locs + i->nsrc; k < i->locs + i->nsrc + i->ndst; k++) {
             a->ndst += p->locs[k].buf >= 0 || !filled;
@@ -152,10 +158,11 @@ static void compute(peali_runner *r, const action *a, const operand *o)
     const operand *to = o + a->nsrc;
     place(r, o, a->nsrc, (void **)r->src);
     place(r, to, a->ndst, r->dst);
-    if (a->nsrc > 1)
-        r->plan->reduce(r->dst, a->ndst, r->src, a->nsrc, a->count, false);
+    bool past = a->takes && r->mine->front.past;
+    if (a->nsrc > 1 || past)
+        r->plan->reduce(r->dst, a->ndst, r->src, a->nsrc, a->count, past);
     for (int k = 0; k < a->ndst; k++) {
-        if (a->nsrc == 1)
+        if (a->nsrc == 1 && !past)
             copy(r->dst[k], r->src[0], a->bytes);
         if (to[k].line)
             peali_store_release(&to[k].line->value, peali_run_stamp(r, r->base)); /* pairs with arrived() */
