@@ -18,7 +18,7 @@ static const struct row {
     int proto; /* a peali_cuda_proto; DIRECT or ENGINES, which are passed over where they cannot be had */
 } table[] = {
     /* 2 and 4 ranks: measured on H200 (graph replay, float sums, default scratch). More: what those have shown. */
-    {PEAL_ALLREDUCE, 2, 128 << 10, "one_shot", PEALI_CUDA_LL},
+    {PEAL_ALLREDUCE, 2, 256 << 10, "one_shot", PEALI_CUDA_LL},
     {PEAL_ALLREDUCE, 4, 64 << 10, "one_shot", PEALI_CUDA_LL},
     {PEAL_ALLREDUCE, 4, 128 << 10, "one_shot", PEALI_CUDA_LL128},
     {PEAL_ALLREDUCE, 4, 1 << 20, "two_shot", PEALI_CUDA_LL128},

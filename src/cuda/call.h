@@ -178,14 +178,16 @@ typedef struct peali_cuda_report {
 
 /*
  * A call that is one exchange of words (cuda/exchange.cuh): to and from each of the others, and the sum. What is stored and loaded
- * is a line for each thread, from here on in area 0 of lane 0; areas are area_bytes apart. Found for each call (peali_cuda_place).
+ * is a line for each word, from here on in area 0 of lane 0; areas are area_bytes apart. Found for each call (peali_cuda_place).
  */
+enum { PEALI_CUDA_WORDS = 4 }; /* of a thread, at most: 2 ranks, 512 KiB, 64 lanes */
 typedef struct peali_cuda_exchange {
-    unsigned char *put[PEALI_CUDA_FEW - 1];
-    unsigned char *get[PEALI_CUDA_FEW - 1]; /* in the order of the sum */
+    uint64_t put[PEALI_CUDA_FEW - 1];
+    uint64_t get[PEALI_CUDA_FEW - 1]; /* in the order of the sum */
     uint32_t area_bytes;
     uint32_t bytes, plain; /* of the vector; and of it, in words that are aligned and whole */
     uint32_t others, before; /* so many there are, and come before this rank in the sum */
+    uint32_t words; /* of a thread: 1, 2 or 4 */
 } peali_cuda_exchange;
 
 typedef struct peali_cuda_call {

@@ -1,7 +1,7 @@
 /*
  * Short sums of few ranks, of which a launch is little but waiting: each rank gives its vector to all others, by lines of 16 bytes,
  * and sums what comes. That is what its program says, too (kernel.cu, ll); here nothing is left to interpret, as the host has found
- * that a thread has one word, a CTA one slice, and where the word goes (cuda/load.c). A launch takes as long as its instructions:
+ * that a thread has few words, a CTA one slice, and where the words go (cuda/load.c). A launch takes as long as its instructions:
  * on H200 a warp does one in about 10 cycles, for nothing is in any cache yet, so there are as few as can be before the first store.
  */
 #ifndef PEALI_CUDA_EXCHANGE_CUH
@@ -10,55 +10,85 @@
 #include "cuda/lane.cuh"
 #include "cuda/reduce.cuh"
 
-/* The word of this thread: all of it is there, some of it, or nothing. */
+/* The words of this thread, one each STEP bytes: those before END are there, those before WHOLE are whole and aligned. */
 struct word_place {
-    uint32_t start, at; /* bytes from the start of the vector: of the slice, of the word */
-    bool data, plain;
+    uint32_t at, step, end, whole; /* bytes from the start of the vector */
 
     /* NONE: 0, when the parameters are there. Else the compiler waits for them one after the other. */
-    DEVICE_MEMBER word_place(const peali_cuda_call &c, uint32_t none)
+    DEVICE_MEMBER word_place(const peali_cuda_call &c, uint32_t none) : step(8 * (threads_here() - PEALI_CUDA_BOARD))
     {
         const uint32_t slice_packs = ask(&c, offsetof(peali_cuda_call, slice_packs), none);
         const uint32_t long_slices = ask(&c, offsetof(peali_cuda_call, long_slices), none);
         const uint32_t bytes = ask(&c, offsetof(peali_cuda_call, exchange.bytes), none);
         const uint32_t plain_bytes = ask(&c, offsetof(peali_cuda_call, exchange.plain), none);
         const uint32_t cta = cta_here(), longer = cta < long_slices, first = cta * slice_packs + (longer ? cta : long_slices);
-        const uint32_t end = (first + slice_packs + longer) * PEALI_CUDA_PACK;
-        start = first * PEALI_CUDA_PACK;
-        at = start + 8 * thread_here();
-        data = at < bytes && at < end;
-        plain = at < plain_bytes && at < end;
+        const uint32_t slice_end = (first + slice_packs + longer) * PEALI_CUDA_PACK;
+        at = first * PEALI_CUDA_PACK + 8 * thread_here();
+        end = bytes < slice_end ? bytes : slice_end;
+        whole = plain_bytes < slice_end ? plain_bytes : slice_end;
+    }
+    DEVICE_MEMBER bool data(uint32_t i) const
+    {
+        return at + i * step < end;
+    }
+    DEVICE_MEMBER bool plain(uint32_t i) const
+    {
+        return at + i * step < whole;
     }
 };
 
-/* Words that are not plain: called, for what a call takes would be in the way of the others. */
-DEVICE_SLOW uint64_t load_rest(const peali_cuda_call &c)
+/*
+ * Words that are not plain: called, for what a call takes would be in the way of the others. These are of one part, so it has more
+ * packs than any has.
+ */
+enum { ONE_PART = 1 << 30 };
+DEVICE_SLOW uint64_t load_rest(const peali_cuda_call &c, uint32_t at)
 {
-    return load_odd(c, (const unsigned char *)c.in, word_place(c, 0).start, 0, thread_here());
+    return load_odd(c, (const unsigned char *)c.in, at, ONE_PART, 0);
 }
 
-DEVICE_SLOW void store_rest(const peali_cuda_call &c, uint64_t sum)
+DEVICE_SLOW void store_rest(const peali_cuda_call &c, uint32_t at, uint64_t word)
 {
-    store_odd(c, (unsigned char *)c.out, word_place(c, 0).start, 0, thread_here(), sum);
+    store_odd(c, (unsigned char *)c.out, at, ONE_PART, 0, word);
 }
 
-DEVICE void store_sum(const peali_cuda_call &c, const word_place &p, uint64_t sum)
+/* The words that this rank gives; the first one, if it is plain, was asked for before. */
+template <int WORDS> struct own_words {
+    uint64_t word[WORDS];
+
+    DEVICE_MEMBER own_words(const peali_cuda_call &c, const word_place &p, uint64_t first) : word()
+    {
+        word[0] = first;
+        UNROLL
+        for (uint32_t i = 1; i < WORDS; i++)
+            if (p.plain(i))
+                word[i] = load_early((const unsigned char *)c.in + p.at + i * p.step);
+        UNROLL
+        for (uint32_t i = 0; i < WORDS; i++)
+            if (p.data(i) && !p.plain(i))
+                word[i] = load_rest(c, p.at + i * p.step);
+    }
+};
+
+DEVICE void store_result(const peali_cuda_call &c, const word_place &p, uint32_t i, uint64_t word)
 {
-    if (p.plain)
-        *(uint64_t *)((unsigned char *)c.out + p.at) = sum;
-    else if (p.data)
-        store_rest(c, sum);
+    const uint32_t at = p.at + i * p.step;
+    if (p.plain(i))
+        *(uint64_t *)((unsigned char *)c.out + at) = word;
+    else if (p.data(i))
+        store_rest(c, at, word);
 }
 
 /* The lines of this thread, in area 0: found out before the epoch is there. */
-template <int OTHERS> struct word_lines {
+template <int OTHERS, int WORDS> struct word_lines {
+    const word_place &p;
     uint64_t put[OTHERS], get[OTHERS];
-    uint32_t area_bytes, others, before; /* others: 0 where this thread has no word */
-    quad line[OTHERS];
+    uint32_t area_bytes, others, before;
+    quad line[OTHERS][WORDS];
 
-    explicit DEVICE_MEMBER word_lines(const peali_cuda_call &c, bool data)
-        : area_bytes(ask(&c, offsetof(peali_cuda_call, exchange.area_bytes))),
-          others(!data ? 0 : OTHERS == 1 ? 1 : ask(&c, offsetof(peali_cuda_call, exchange.others))),
+    explicit DEVICE_MEMBER word_lines(const peali_cuda_call &c, const word_place &place)
+        : p(place), area_bytes(ask(&c, offsetof(peali_cuda_call, exchange.area_bytes))),
+          others(OTHERS == 1 ? 1 : ask(&c, offsetof(peali_cuda_call, exchange.others))),
           before(ask(&c, offsetof(peali_cuda_call, exchange.before))), line()
     {
         const uint64_t at = (uint64_t)(2 * cta_here()) * area_bytes + sizeof(quad) * thread_here();
@@ -69,13 +99,21 @@ template <int OTHERS> struct word_lines {
         }
     }
 
-    DEVICE_MEMBER void store(uint32_t area, uint64_t word, uint32_t flag) const
+    DEVICE_MEMBER bool has(uint32_t k, uint32_t i) const
     {
-        const quad q = {(uint32_t)word, flag, (uint32_t)(word >> 32), flag};
+        return (OTHERS == 1 || k < others) && p.data(i);
+    }
+
+    DEVICE_MEMBER void store(uint32_t area, const uint64_t *word, uint32_t flag) const
+    {
         UNROLL
-        for (uint32_t k = 0; k < OTHERS; k++)
-            if (k < others)
-                store_line((unsigned char *)put[k] + area, q);
+        for (uint32_t i = 0; i < WORDS; i++) {
+            const quad q = {(uint32_t)word[i], flag, (uint32_t)(word[i] >> 32), flag};
+            UNROLL
+            for (uint32_t k = 0; k < OTHERS; k++)
+                if (has(k, i))
+                    store_line((unsigned char *)put[k] + area + 2 * i * p.step, q);
+        }
     }
 
     /* True where one is not there yet, or another thread of the warp lacks one. */
@@ -83,28 +121,32 @@ template <int OTHERS> struct word_lines {
     {
         bool some = false;
         UNROLL
-        for (uint32_t k = 0; k < OTHERS; k++)
-            if (k < others)
-                line[k] = load_line((const unsigned char *)get[k] + area);
+        for (uint32_t i = 0; i < WORDS; i++)
+            UNROLL
+            for (uint32_t k = 0; k < OTHERS; k++)
+                if (has(k, i))
+                    line[k][i] = load_line((const unsigned char *)get[k] + area + 2 * i * p.step);
         UNROLL
-        for (uint32_t k = 0; k < OTHERS; k++)
-            some |= k < others && (line[k].y != flag || line[k].w != flag);
+        for (uint32_t i = 0; i < WORDS; i++)
+            UNROLL
+            for (uint32_t k = 0; k < OTHERS; k++)
+                some |= has(k, i) && (line[k][i].y != flag || line[k][i].w != flag);
         return warp_any(some);
     }
 
-    DEVICE_MEMBER uint64_t word(uint32_t k) const
+    DEVICE_MEMBER uint64_t word(uint32_t k, uint32_t i) const
     {
-        return line[k].x | (uint64_t)line[k].z << 32;
+        return line[k][i].x | (uint64_t)line[k][i].z << 32;
     }
 
-    /* In the order of ranks: this one's MINE is number BEFORE. */
-    template <class A> DEVICE_MEMBER uint64_t sum(const A &arithmetic, uint64_t mine) const
+    /* Of words I, in the order of ranks: this one's MINE is number BEFORE. */
+    template <class A> DEVICE_MEMBER uint64_t sum(const A &arithmetic, uint32_t i, uint64_t mine) const
     {
-        typename A::state x = arithmetic.first(before == 0 ? mine : word(0));
+        typename A::state x = arithmetic.first(before == 0 ? mine : word(0, i));
         UNROLL
         for (uint32_t k = 1; k <= OTHERS; k++)
             if (OTHERS == 1 || k <= others)
-                arithmetic.add(x, before == k ? mine : before > k && k < OTHERS ? word(k % OTHERS) : word(k - 1));
+                arithmetic.add(x, before == k ? mine : before > k && k < OTHERS ? word(k % OTHERS, i) : word(k - 1, i));
         return arithmetic.result(x);
     }
 };
@@ -147,28 +189,38 @@ DEVICE_SLOW void leave_due(const peali_cuda_call &c, uint32_t epoch, bool ok)
     (void)leave(slice_now(c, epoch), true, true, ok);
 }
 
-/* MINE: the word of this thread, if it is plain. FIRST: the lane's epoch, whether all were heard, calls, dead. */
-template <class A, int OTHERS>
-DEVICE void exchange_words(const peali_cuda_call &c, const word_place &p, uint64_t mine, const quad &first)
+/* EARLY: the first word of this thread, if it is plain. FIRST: the lane's epoch, whether all were heard, calls, dead. */
+template <class A, int OTHERS, int WORDS>
+DEVICE void exchange_words(const peali_cuda_call &c, const word_place &p, uint64_t early, const quad &first)
 {
-    if (p.data && !p.plain)
-        mine = load_rest(c);
-    word_lines<OTHERS> lines(c, p.data);
+    const own_words<WORDS> own(c, p, early);
+    word_lines<OTHERS, WORDS> lines(c, p);
     const A arithmetic(c);
     const slice s = slice_now(c, first.x + 1);
     if (warp_any(first.w || !first.y) && !enter_late(c, s.epoch, first.y, first.w))
         return;
     const uint32_t area = s.epoch & 1 ? lines.area_bytes : 0;
-    lines.store(area, mine, s.flag);
+    lines.store(area, own.word, s.flag);
     note_epoch(s);
     wait w(c, s.epoch, 1);
     bool ok = true;
     while (ok && lines.missing(area, s.flag))
         ok = !warp_any(!w.on());
-    if (ok)
-        store_sum(c, p, lines.sum(arithmetic, mine));
+    UNROLL
+    for (uint32_t i = 0; i < WORDS; i++)
+        if (ok)
+            store_result(c, p, i, lines.sum(arithmetic, i, own.word[i]));
     if (due(s))
         leave_due(c, s.epoch, ok);
+}
+
+template <class A, int WORDS>
+DEVICE void exchange_with(const peali_cuda_call &c, const word_place &p, uint64_t early, const quad &first)
+{
+    if (c.exchange.others > 1)
+        exchange_words<A, PEALI_CUDA_FEW - 1, WORDS>(c, p, early, first);
+    else
+        exchange_words<A, 1, WORDS>(c, p, early, first);
 }
 
 /* As ask_for_parameters, of those that this needs. */
@@ -190,13 +242,15 @@ template <class A> DEVICE void launch(exchange, const peali_cuda_call &c)
     const uint64_t lanes = ask_long(&c, offsetof(peali_cuda_call, lane));
     const quad first = load_line((const unsigned char *)lanes + (sizeof(peali_cuda_lane) * cta_here() + none));
     const word_place p(c, none);
-    uint64_t mine = 0;
-    if (p.plain) /* no thread of the board has one */
-        mine = load_early((const unsigned char *)ask_long(&c, offsetof(peali_cuda_call, in), none) + p.at);
-    if (thread < threads && c.exchange.others > 1)
-        exchange_words<A, PEALI_CUDA_FEW - 1>(c, p, mine, first);
+    uint64_t early = 0;
+    if (thread < threads && p.plain(0))
+        early = load_early((const unsigned char *)ask_long(&c, offsetof(peali_cuda_call, in), none) + p.at);
+    if (thread < threads && c.exchange.words == 1)
+        exchange_with<A, 1>(c, p, early, first);
+    else if (thread < threads && c.exchange.words == 2)
+        exchange_with<A, 2>(c, p, early, first);
     else if (thread < threads)
-        exchange_words<A, 1>(c, p, mine, first);
+        exchange_with<A, PEALI_CUDA_WORDS>(c, p, early, first);
     else if (cta_here() == 0)
         compare_calls(c, thread - threads, first);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ops.h"
+#include "cuda/exchange.h"
 
 enum {
     WORK_PACKS = 64,    /* a slice of less is not worth a CTA of its own */
@@ -35,12 +36,13 @@ static uint64_t up(uint64_t x, uint64_t step)
 }
 
 /*
- * The shares of a lane's memory: lines of 16 bytes 2/16, lines of 128 bytes 7/16 (so that 1 MiB of 4 ranks is a slice for each of
- * 64 CTAs), bulk 6/16, scratch 1/16. FAR: all calls are by bulk.
+ * The shares of a lane's memory: scratch 4/64, lines of 16 bytes 17/64 (so that of 8 MiB, 64 lanes have 16 KiB in each area, which
+ * exchange 512 KiB of 2 ranks and 128 KiB of 4), lines of 128 bytes 28/64 (so that 1 MiB of 4 ranks is a slice for each of 64
+ * CTAs), and bulk what is left. FAR: all calls are by bulk.
  */
 static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, bool far, uint32_t lanes)
 {
-    static const unsigned near_shares[PEALI_CUDA_PROTOS] = {2, 7, 6}, far_shares[PEALI_CUDA_PROTOS] = {1, 1, 13};
+    static const unsigned near_shares[PEALI_CUDA_BULK] = {17, 28}, far_shares[PEALI_CUDA_BULK] = {4, 4};
     const unsigned *shares = far ? far_shares : near_shares;
     peali_cuda_layout l = {.lanes = lanes};
     uint64_t at = up(2 * (uint64_t)nranks * sizeof(uint64_t), PEALI_CUDA_LINE);
@@ -49,16 +51,18 @@ static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, bool far, uint3
     l.flags = at;
     l.votes = at + (uint64_t)lanes * 2 * PEALI_CUDA_SLOTS * sizeof(uint32_t);
     at = up(l.votes + (uint64_t)lanes * 2 * (uint64_t)nranks * PEALI_CUDA_VOTE, 1024);
-    uint64_t share = at < bytes ? (bytes - at) / lanes / 16 : 0;
+    uint64_t share = at < bytes ? (bytes - at) / lanes / 64 : 0, left = 64 * share;
     l.tmp = at;
-    l.tmp_bytes = share / 1024 * 1024;
+    l.tmp_bytes = 4 * share / 1024 * 1024;
     at += lanes * l.tmp_bytes;
+    left -= l.tmp_bytes;
     for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
         l.areas[proto] = at;
-        l.area_bytes[proto] = share * shares[proto] / 2 / 1024 * 1024;
+        l.area_bytes[proto] = (proto == PEALI_CUDA_BULK ? left : share * shares[proto]) / 2 / 1024 * 1024;
         at += 2 * lanes * l.area_bytes[proto];
+        left -= 2 * l.area_bytes[proto];
     }
-    l.bytes = l.area_bytes[PEALI_CUDA_LL] >= LEAST_AREA ? at : 0;
+    l.bytes = l.area_bytes[PEALI_CUDA_LL] >= LEAST_AREA && l.area_bytes[PEALI_CUDA_BULK] >= LEAST_AREA ? at : 0;
     return l;
 }
 
@@ -476,27 +480,6 @@ static void note_rare(peali_cuda_call *c)
         c->rare |= c->ops[n].nsrc > PEALI_CUDA_FEW || (c->ops[n].slots & PEALI_CUDA_MANY_OWN);
 }
 
-static bool whole_in_order(const peali_cuda_call *c, const peali_cuda_op *op)
-{
-    return op->first == 0 && op->end == c->blocks && !(op->slots & PEALI_CUDA_WITHIN) && op->own < op->nsrc &&
-           c->locs[op->locs + op->own].where == PEALI_CUDA_IN;
-}
-
-/*
- * Is it an exchange of words: what is IN goes to all others, then is summed with theirs into OUT, a word a thread, and a slice a
- * CTA? Whether it is one may differ between ranks: the lines are the same.
- */
-static bool is_exchange(const peali_cuda_call *c, uint32_t ctas)
-{
-    const peali_cuda_op *give = &c->ops[0], *sum = &c->ops[1];
-    const uint64_t words = 2 * ((uint64_t)c->slice_packs + (c->long_slices > 0));
-    const bool fits = c->parts == 1 && c->slices == ctas && words + PEALI_CUDA_BOARD <= c->threads;
-    const bool common = c->proto == PEALI_CUDA_LL && !c->rare && !c->messages && c->all_hear && c->nranks > 1;
-    return fits && common && c->nops == 2 && whole_in_order(c, give) && give->nsrc == 1 && give->nput == give->ndst &&
-           give->ndst == c->nranks - 1 && whole_in_order(c, sum) && sum->nsrc == c->nranks && sum->ndst == 1 && sum->nput == 0 &&
-           c->locs[sum->locs + sum->nsrc].where == PEALI_CUDA_OUT;
-}
-
 /* Of slices that are not the longer ones; for those it is near enough. */
 static void note_touch(peali_cuda_call *c)
 {
@@ -556,26 +539,8 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
     note_rare(call);
     note_touch(call);
     note_neighbours(&l);
-    call->exchanges = is_exchange(call, *ctas);
+    peali_cuda_find_exchange(call, *ctas);
     return PEAL_OK;
-}
-
-void peali_cuda_place(peali_cuda_call *call)
-{
-    const peali_cuda_op *give = &call->ops[0], *sum = &call->ops[1];
-    const peali_cuda_layout *l = &call->layout;
-    const uint32_t bytes = (uint32_t)call->part_bytes;
-    peali_cuda_exchange x = {.area_bytes = (uint32_t)l->area_bytes[PEALI_CUDA_LL], .bytes = bytes,
-                             .plain = call->aligned ? bytes / 8 * 8 : 0, .others = give->nput, .before = sum->own};
-    if (!call->exchanges)
-        return;
-    for (int k = 0; k < give->nput; k++) {
-        const peali_cuda_loc *to = &call->locs[give->locs + give->nsrc + k];
-        const peali_cuda_loc *from = &call->locs[sum->locs + k + (k >= sum->own)];
-        x.put[k] = call->scratch[to->where - PEALI_CUDA_SLOT] + l->areas[PEALI_CUDA_LL] + to->at * (uint64_t)PEALI_CUDA_PACK;
-        x.get[k] = call->scratch[call->me] + l->areas[PEALI_CUDA_LL] + from->at * (uint64_t)PEALI_CUDA_PACK;
-    }
-    call->exchange = x;
 }
 
 /* Sums of these types have their own, where nothing is rare, and where something is. */

@@ -57,9 +57,6 @@ bool peali_cuda_one_round(peali_program *const *programs);
  */
 void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_cuda_call *call);
 
-/* What the host finds for the kernel when CALL has its buffers and scratch. */
-void peali_cuda_place(peali_cuda_call *call);
-
 /* The kernel that runs CALL, by name. */
 const char *peali_cuda_kernel(const peali_cuda_call *call);
 

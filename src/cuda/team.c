@@ -3,6 +3,7 @@
  * no peer maps; and a page of host memory that kernels report to and are aborted by.
  */
 #include "cuda/engines.h"
+#include "cuda/exchange.h"
 #include "cuda/team_private.h"
 
 #include <pthread.h>

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cuda/exchange.h"
 #include "emulate.h"
 #include "exec/reduce.h"
 
