@@ -177,17 +177,26 @@ typedef struct peali_cuda_report {
 } peali_cuda_report;
 
 /*
- * A call that is one exchange of words (cuda/exchange.cuh): to and from each of the others, and the sum. What is stored and loaded
- * is a line for each word, from here on in area 0 of lane 0; areas are area_bytes apart. Found for each call (peali_cuda_place).
+ * A call that is one exchange of words (cuda/exchange.cuh) with each of the others, in which this rank
+ *   SUMS      gives all the same, and sums what it gets with that,
+ *   SCATTERS  gives each what is its, and sums what it gets with its own,
+ *   MOVES     gives all the same, and keeps what it gets of each.
+ * What is stored and loaded is a line for each word, from here on in area 0 of lane 0; areas are area_bytes apart. Found for each
+ * call (peali_cuda_place).
  */
+enum { PEALI_CUDA_NO_EXCHANGE, PEALI_CUDA_SUMS, PEALI_CUDA_SCATTERS, PEALI_CUDA_MOVES, PEALI_CUDA_SHAPES };
 enum { PEALI_CUDA_WORDS = 4 }; /* of a thread, at most: 2 ranks, 512 KiB, 64 lanes */
 typedef struct peali_cuda_exchange {
     uint64_t put[PEALI_CUDA_FEW - 1];
     uint64_t get[PEALI_CUDA_FEW - 1]; /* in the order of the sum */
     uint32_t area_bytes;
-    uint32_t bytes, plain; /* of the vector; and of it, in words that are aligned and whole */
+    uint32_t bytes, plain; /* of a part; and of it, in words that are aligned and whole */
     uint32_t others, before; /* so many there are, and come before this rank in the sum */
     uint32_t words; /* of a thread: 1, 2 or 4 */
+    uint32_t early; /* bytes from IN to what is loaded first: what is put first */
+    uint32_t mine;  /* SCATTERS: from IN to this rank's own part; MOVES: from OUT to it */
+    uint32_t part[PEALI_CUDA_FEW - 1]; /* SCATTERS: from IN to what is put; MOVES: from OUT to where it is kept */
+    uint32_t copies; /* MOVES: 1: its own, too, from IN to OUT */
 } peali_cuda_exchange;
 
 typedef struct peali_cuda_call {
@@ -207,7 +216,7 @@ typedef struct peali_cuda_call {
     uint8_t messages;   /* of a slice */
     uint8_t rare;       /* it needs a kernel that has everything (cuda/protocol.cuh) */
     uint8_t step;       /* by copy engines */
-    uint8_t exchanges;  /* it is an exchange */
+    uint8_t exchanges;  /* PEALI_CUDA_SUMS and so on: it is an exchange */
     uint16_t stores_to; /* bit per rank: it has slots that this one fills */
     uint16_t hears;     /* bit per rank: this one's end waits for its begin */
     uint32_t threads;   /* of a block: PEALI_CUDA_BOARD of them for the board */

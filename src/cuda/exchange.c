@@ -1,10 +1,88 @@
 /* Which calls are exchanges of words, and where these go: what the kernel would have to find out (cuda/exchange.cuh). */
 #include "cuda/exchange.h"
 
-static bool whole_in_order(const peali_cuda_call *c, const peali_cuda_op *op)
+/* An exchange as it is found operation by operation: what is put and got, and of which part of the vector it is. */
+typedef struct finding {
+    const peali_cuda_call *call;
+    int puts, gets, sums; /* so many */
+    const peali_cuda_loc *put[PEALI_CUDA_FEW], *get[PEALI_CUDA_FEW];
+    uint32_t put_part[PEALI_CUDA_FEW], get_part[PEALI_CUDA_FEW], mine;
+    uint32_t before;
+    bool copies;
+} finding;
+
+static bool is_slot(const peali_cuda_loc *loc)
 {
-    return op->first == 0 && op->end == c->blocks && !(op->slots & PEALI_CUDA_WITHIN) && op->own < op->nsrc &&
-           c->locs[op->locs + op->own].where == PEALI_CUDA_IN;
+    return loc->where >= PEALI_CUDA_SLOT && loc->where < PEALI_CUDA_ARRIVES;
+}
+
+/* What is IN goes to slots, and to OUT. */
+static bool find_puts(finding *f, const peali_cuda_op *op, uint32_t part)
+{
+    const peali_cuda_loc *to = &f->call->locs[op->locs + 1];
+    for (int k = 0; k < op->ndst; k++) {
+        if (is_slot(&to[k]) && f->puts < PEALI_CUDA_FEW) {
+            f->put[f->puts] = &to[k];
+            f->put_part[f->puts++] = part;
+        } else if (to[k].where == PEALI_CUDA_OUT) {
+            f->copies = true;
+            f->mine = part;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Slots are summed with what is IN, or are one, into OUT. */
+static bool find_gets(finding *f, const peali_cuda_op *op, uint32_t part)
+{
+    const peali_cuda_loc *from = &f->call->locs[op->locs];
+    if (op->ndst != 1 || from[op->nsrc].where != PEALI_CUDA_OUT || (op->nsrc > 1 && op->own == op->nsrc))
+        return false;
+    for (int k = 0; k < op->nsrc; k++) {
+        if (k == op->own && from[k].where == PEALI_CUDA_IN)
+            continue;
+        if (!is_slot(&from[k]) || f->gets == PEALI_CUDA_FEW)
+            return false;
+        f->get[f->gets] = &from[k];
+        f->get_part[f->gets++] = part;
+    }
+    if (op->nsrc > 1) {
+        f->sums++;
+        f->mine = part;
+        f->before = op->own;
+    }
+    return true;
+}
+
+static bool find_op(finding *f, const peali_cuda_op *op)
+{
+    const peali_cuda_call *c = f->call;
+    const uint32_t part = op->first / c->blocks;
+    if (op->first % c->blocks > 0 || op->end - op->first != (int)c->blocks || (op->slots & PEALI_CUDA_WITHIN))
+        return false;
+    if (op->nsrc == 1 && c->locs[op->locs].where == PEALI_CUDA_IN)
+        return find_puts(f, op, part);
+    return op->nsrc > 0 && find_gets(f, op, part);
+}
+
+/* Its shape, or that it is none. All is put that is to be, and one thing is done with what is got. */
+static uint8_t find(finding *f)
+{
+    const int others = f->call->nranks - 1;
+    for (uint32_t n = 0; n < f->call->nops; n++)
+        if (!find_op(f, &f->call->ops[n]))
+            return PEALI_CUDA_NO_EXCHANGE;
+    if (f->puts != others || f->gets != others || f->puts == PEALI_CUDA_FEW || (f->sums ? f->sums > 1 || f->copies : !f->copies))
+        return PEALI_CUDA_NO_EXCHANGE;
+    for (int k = 0; k < others && f->sums; k++)
+        if (f->get_part[k] != f->mine)
+            return PEALI_CUDA_NO_EXCHANGE;
+    bool same = true;
+    for (int k = 0; k < others; k++)
+        same &= f->put_part[k] == f->mine;
+    return !same ? (f->sums ? PEALI_CUDA_SCATTERS : PEALI_CUDA_NO_EXCHANGE) : f->sums ? PEALI_CUDA_SUMS : PEALI_CUDA_MOVES;
 }
 
 /* Of a slice of a part. */
@@ -22,18 +100,15 @@ static uint32_t words_each(uint32_t words, uint32_t threads)
 }
 
 /*
- * Is it an exchange of words: what is IN goes to all others, then is summed with theirs into OUT, few words a thread, and a slice a
- * CTA? Whether it is one may differ between ranks: the lines are the same.
+ * Is it an exchange, few words a thread, and a slice a CTA? Whether it is one may differ between ranks: the lines are the same.
  */
-static bool is_exchange(const peali_cuda_call *c, uint32_t ctas)
+static uint8_t shape_of(const peali_cuda_call *c, uint32_t ctas)
 {
-    const peali_cuda_op *give = &c->ops[0], *sum = &c->ops[1];
+    finding f = {.call = c};
     const uint32_t most = PEALI_CUDA_WORDS * (PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD);
-    const bool fits = c->parts == 1 && c->slices == ctas && c->slice_packs < most / 2 && slice_words(c) <= most;
-    const bool common = c->proto == PEALI_CUDA_LL && !c->rare && !c->messages && c->all_hear && c->nranks > 1;
-    return fits && common && c->nops == 2 && whole_in_order(c, give) && give->nsrc == 1 && give->nput == give->ndst &&
-           give->ndst == c->nranks - 1 && whole_in_order(c, sum) && sum->nsrc == c->nranks && sum->ndst == 1 && sum->nput == 0 &&
-           c->locs[sum->locs + sum->nsrc].where == PEALI_CUDA_OUT;
+    const bool fits = c->slices == ctas && c->slice_packs < most / 2 && slice_words(c) <= most;
+    const bool common = c->proto == PEALI_CUDA_LL && !c->scaled && !c->ranks && !c->messages && c->all_hear && c->nranks > 1;
+    return fits && common ? find(&f) : PEALI_CUDA_NO_EXCHANGE;
 }
 
 /* A thread for each word, or each has as many. */
@@ -45,27 +120,32 @@ static uint32_t exchange_threads(const peali_cuda_call *c)
 
 void peali_cuda_find_exchange(peali_cuda_call *call, uint32_t ctas)
 {
-    call->exchanges = is_exchange(call, ctas);
+    call->exchanges = shape_of(call, ctas);
     if (call->exchanges)
         call->threads = exchange_threads(call);
 }
 
 void peali_cuda_place(peali_cuda_call *call)
 {
-    const peali_cuda_op *give = &call->ops[0], *sum = &call->ops[1];
-    const uint64_t area = call->layout.areas[PEALI_CUDA_LL];
-    const uint32_t bytes = (uint32_t)call->part_bytes;
-    const bool aligned = (((uintptr_t)call->in | (uintptr_t)call->out) & 7) == 0;
-    peali_cuda_exchange x = {.area_bytes = (uint32_t)call->layout.area_bytes[PEALI_CUDA_LL], .bytes = bytes,
-                             .plain = aligned ? bytes / 8 * 8 : 0, .others = give->nput, .before = sum->own};
-    if (!call->exchanges)
+    finding f = {.call = call};
+    const uint64_t area = call->layout.areas[PEALI_CUDA_LL], part = call->part_bytes;
+    const uint64_t starts = (uintptr_t)call->in | (uintptr_t)call->out | (call->parts > 1 ? part : 0);
+    peali_cuda_exchange x = {.area_bytes = (uint32_t)call->layout.area_bytes[PEALI_CUDA_LL], .bytes = (uint32_t)part};
+    const bool moves = call->exchanges == PEALI_CUDA_MOVES;
+    if (!call->exchanges || !find(&f))
         return;
+    const uint64_t skip = moves ? call->out_skip : call->in_skip;
+    x.plain = starts % 8 == 0 ? x.bytes / 8 * 8 : 0;
     x.words = words_each(slice_words(call), call->threads - PEALI_CUDA_BOARD);
-    for (int k = 0; k < give->nput; k++) {
-        const peali_cuda_loc *to = &call->locs[give->locs + give->nsrc + k];
-        const peali_cuda_loc *from = &call->locs[sum->locs + k + (k >= sum->own)];
-        x.put[k] = (uintptr_t)call->scratch[to->where - PEALI_CUDA_SLOT] + area + to->at * (uint64_t)PEALI_CUDA_PACK;
-        x.get[k] = (uintptr_t)call->scratch[call->me] + area + from->at * (uint64_t)PEALI_CUDA_PACK;
+    x.others = (uint32_t)f.puts;
+    x.before = f.before;
+    x.early = (uint32_t)(f.put_part[0] * part - call->in_skip);
+    x.mine = (uint32_t)(f.mine * part - skip);
+    x.copies = moves && (uintptr_t)call->in + call->out_skip != (uintptr_t)call->out + call->in_skip;
+    for (int k = 0; k < f.puts; k++) {
+        x.put[k] = (uintptr_t)call->scratch[f.put[k]->where - PEALI_CUDA_SLOT] + area + f.put[k]->at * (uint64_t)PEALI_CUDA_PACK;
+        x.get[k] = (uintptr_t)call->scratch[call->me] + area + f.get[k]->at * (uint64_t)PEALI_CUDA_PACK;
+        x.part[k] = (uint32_t)((moves ? f.get_part[k] : f.put_part[k]) * part - skip);
     }
     call->exchange = x;
 }

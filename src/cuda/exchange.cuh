@@ -1,8 +1,9 @@
 /*
- * Short sums of few ranks, of which a launch is little but waiting: each rank gives its vector to all others, by lines of 16 bytes,
- * and sums what comes. That is what its program says, too (kernel.cu, ll); here nothing is left to interpret, as the host has found
- * that a thread has few words, a CTA one slice, and where the words go (cuda/load.c). A launch takes as long as its instructions:
- * on H200 a warp does one in about 10 cycles, for nothing is in any cache yet, so there are as few as can be before the first store.
+ * Short calls of few ranks, of which a launch is little but waiting: each rank gives words to all others, by lines of 16 bytes, and
+ * sums or keeps what comes. That is what its program says, too (kernel.cu, ll); here nothing is left to interpret, as the host has
+ * found that a thread has few words, a CTA one slice, and where the words go (cuda/exchange.c). A launch takes as long as its
+ * instructions: on H200 a warp does one in about 10 cycles, for nothing is in any cache yet, so there are as few as can be before
+ * the first store. SHAPE is the call's (cuda/call.h).
  */
 #ifndef PEALI_CUDA_EXCHANGE_CUH
 #define PEALI_CUDA_EXCHANGE_CUH
@@ -42,45 +43,78 @@ struct word_place {
  * packs than any has.
  */
 enum { ONE_PART = 1 << 30 };
-DEVICE_SLOW uint64_t load_rest(const peali_cuda_call &c, uint32_t at)
+DEVICE_SLOW uint64_t load_rest(const peali_cuda_call &c, uint32_t part, uint32_t at)
 {
-    return load_odd(c, (const unsigned char *)c.in, at, ONE_PART, 0);
+    return load_odd(c, (const unsigned char *)c.in + part, at, ONE_PART, 0);
 }
 
-DEVICE_SLOW void store_rest(const peali_cuda_call &c, uint32_t at, uint64_t word)
+DEVICE_SLOW void store_rest(const peali_cuda_call &c, uint32_t part, uint32_t at, uint64_t word)
 {
-    store_odd(c, (unsigned char *)c.out, at, ONE_PART, 0, word);
+    store_odd(c, (unsigned char *)c.out + part, at, ONE_PART, 0, word);
 }
 
-/* The words that this rank gives; the first one, if it is plain, was asked for before. */
+/* The words of this thread of the part that begins PART bytes from IN. EARLY: the first one, if it is plain, was asked for before. */
 template <int WORDS> struct own_words {
     uint64_t word[WORDS];
 
-    DEVICE_MEMBER own_words(const peali_cuda_call &c, const word_place &p, uint64_t first) : word()
+    DEVICE_MEMBER void ask_for(const peali_cuda_call &c, const word_place &p, uint32_t part, bool early, uint64_t first)
     {
-        word[0] = first;
         UNROLL
-        for (uint32_t i = 1; i < WORDS; i++)
-            if (p.plain(i))
-                word[i] = load_early((const unsigned char *)c.in + p.at + i * p.step);
+        for (uint32_t i = 0; i < WORDS; i++)
+            if (early && i == 0)
+                word[i] = first;
+            else
+                word[i] = p.plain(i) ? load_early((const unsigned char *)c.in + part + p.at + i * p.step) : 0;
+    }
+    DEVICE_MEMBER void ask_for_rest(const peali_cuda_call &c, const word_place &p, uint32_t part)
+    {
         UNROLL
         for (uint32_t i = 0; i < WORDS; i++)
             if (p.data(i) && !p.plain(i))
-                word[i] = load_rest(c, p.at + i * p.step);
+                word[i] = load_rest(c, part, p.at + i * p.step);
     }
 };
 
-DEVICE void store_result(const peali_cuda_call &c, const word_place &p, uint32_t i, uint64_t word)
+/* What this rank puts, and what it has itself. */
+template <int SHAPE, int OTHERS, int WORDS> struct given {
+    own_words<WORDS> mine, its[OTHERS];
+
+    DEVICE_MEMBER given(const peali_cuda_call &c, const word_place &p, uint64_t early)
+    {
+        const uint32_t own = SHAPE == PEALI_CUDA_SCATTERS ? ask(&c, offsetof(peali_cuda_call, exchange.mine)) : 0;
+        UNROLL
+        for (uint32_t k = 0; k < OTHERS && SHAPE == PEALI_CUDA_SCATTERS; k++)
+            its[k].ask_for(c, p, part(c, k), k == 0, early);
+        mine.ask_for(c, p, own, SHAPE != PEALI_CUDA_SCATTERS, early);
+        UNROLL
+        for (uint32_t k = 0; k < OTHERS && SHAPE == PEALI_CUDA_SCATTERS; k++)
+            its[k].ask_for_rest(c, p, part(c, k));
+        mine.ask_for_rest(c, p, own);
+    }
+    /* Of those that are not there: 0, this rank's own or that of the first. */
+    static DEVICE_MEMBER uint32_t part(const peali_cuda_call &c, uint32_t k)
+    {
+        return ask(&c, offsetof(peali_cuda_call, exchange.part) + sizeof(uint32_t) * k);
+    }
+    DEVICE_MEMBER uint64_t to(uint32_t k, uint32_t i) const
+    {
+        return SHAPE == PEALI_CUDA_SCATTERS ? its[k].word[i] : mine.word[i];
+    }
+};
+
+/* Word I of this thread, into the part that begins PART bytes from OUT. */
+DEVICE void store_result(const peali_cuda_call &c, const word_place &p, uint32_t part, uint32_t i, uint64_t word)
 {
     const uint32_t at = p.at + i * p.step;
     if (p.plain(i))
-        *(uint64_t *)((unsigned char *)c.out + at) = word;
+        *(uint64_t *)((unsigned char *)c.out + part + at) = word;
     else if (p.data(i))
-        store_rest(c, at, word);
+        store_rest(c, part, at, word);
 }
 
 /* The lines of this thread, in area 0: found out before the epoch is there. */
 template <int OTHERS, int WORDS> struct word_lines {
+    enum { MOST = OTHERS, EACH = WORDS };
     const word_place &p;
     uint64_t put[OTHERS], get[OTHERS];
     uint32_t area_bytes, others, before;
@@ -104,16 +138,17 @@ template <int OTHERS, int WORDS> struct word_lines {
         return (OTHERS == 1 || k < others) && p.data(i);
     }
 
-    DEVICE_MEMBER void store(uint32_t area, const uint64_t *word, uint32_t flag) const
+    template <class Given> DEVICE_MEMBER void store(uint32_t area, const Given &given, uint32_t flag) const
     {
         UNROLL
-        for (uint32_t i = 0; i < WORDS; i++) {
-            const quad q = {(uint32_t)word[i], flag, (uint32_t)(word[i] >> 32), flag};
+        for (uint32_t i = 0; i < WORDS; i++)
             UNROLL
-            for (uint32_t k = 0; k < OTHERS; k++)
+            for (uint32_t k = 0; k < OTHERS; k++) {
+                const uint64_t word = given.to(k, i);
+                const quad q = {(uint32_t)word, flag, (uint32_t)(word >> 32), flag};
                 if (has(k, i))
                     store_line((unsigned char *)put[k] + area + 2 * i * p.step, q);
-        }
+            }
     }
 
     /* True where one is not there yet, or another thread of the warp lacks one. */
@@ -189,38 +224,67 @@ DEVICE_SLOW void leave_due(const peali_cuda_call &c, uint32_t epoch, bool ok)
     (void)leave(slice_now(c, epoch), true, true, ok);
 }
 
+/* What has come goes to OUT: the sums; or all of it, and what is this rank's own. */
+template <int SHAPE, class A, class Lines, class Given>
+DEVICE void store_results(const peali_cuda_call &c, const A &arithmetic, const Lines &lines, const Given &given)
+{
+    UNROLL
+    for (uint32_t i = 0; i < Lines::EACH; i++)
+        if (SHAPE != PEALI_CUDA_MOVES)
+            store_result(c, lines.p, 0, i, lines.sum(arithmetic, i, given.mine.word[i]));
+    UNROLL
+    for (uint32_t k = 0; k < Lines::MOST && SHAPE == PEALI_CUDA_MOVES; k++)
+        if (Lines::MOST == 1 || k < lines.others)
+            UNROLL
+            for (uint32_t i = 0; i < Lines::EACH; i++)
+                store_result(c, lines.p, c.exchange.part[k], i, lines.word(k, i));
+}
+
 /* EARLY: the first word of this thread, if it is plain. FIRST: the lane's epoch, whether all were heard, calls, dead. */
-template <class A, int OTHERS, int WORDS>
+template <int SHAPE, class A, int OTHERS, int WORDS>
 DEVICE void exchange_words(const peali_cuda_call &c, const word_place &p, uint64_t early, const quad &first)
 {
-    const own_words<WORDS> own(c, p, early);
+    const given<SHAPE, OTHERS, WORDS> own(c, p, early);
     word_lines<OTHERS, WORDS> lines(c, p);
     const A arithmetic(c);
     const slice s = slice_now(c, first.x + 1);
     if (warp_any(first.w || !first.y) && !enter_late(c, s.epoch, first.y, first.w))
         return;
     const uint32_t area = s.epoch & 1 ? lines.area_bytes : 0;
-    lines.store(area, own.word, s.flag);
+    lines.store(area, own, s.flag);
     note_epoch(s);
+    UNROLL
+    for (uint32_t i = 0; i < WORDS && SHAPE == PEALI_CUDA_MOVES; i++)
+        if (c.exchange.copies)
+            store_result(c, p, c.exchange.mine, i, own.mine.word[i]);
     wait w(c, s.epoch, 1);
     bool ok = true;
     while (ok && lines.missing(area, s.flag))
         ok = !warp_any(!w.on());
-    UNROLL
-    for (uint32_t i = 0; i < WORDS; i++)
-        if (ok)
-            store_result(c, p, i, lines.sum(arithmetic, i, own.word[i]));
+    if (ok)
+        store_results<SHAPE>(c, arithmetic, lines, own);
     if (due(s))
         leave_due(c, s.epoch, ok);
 }
 
-template <class A, int WORDS>
+template <int SHAPE, class A, int WORDS>
 DEVICE void exchange_with(const peali_cuda_call &c, const word_place &p, uint64_t early, const quad &first)
 {
     if (c.exchange.others > 1)
-        exchange_words<A, PEALI_CUDA_FEW - 1, WORDS>(c, p, early, first);
+        exchange_words<SHAPE, A, PEALI_CUDA_FEW - 1, WORDS>(c, p, early, first);
     else
-        exchange_words<A, 1, WORDS>(c, p, early, first);
+        exchange_words<SHAPE, A, 1, WORDS>(c, p, early, first);
+}
+
+template <int SHAPE, class A>
+DEVICE void exchange_as(const peali_cuda_call &c, const word_place &p, uint64_t early, const quad &first)
+{
+    if (c.exchange.words == 1)
+        exchange_with<SHAPE, A, 1>(c, p, early, first);
+    else if (c.exchange.words == 2)
+        exchange_with<SHAPE, A, 2>(c, p, early, first);
+    else
+        exchange_with<SHAPE, A, PEALI_CUDA_WORDS>(c, p, early, first);
 }
 
 /* As ask_for_parameters, of those that this needs. */
@@ -236,23 +300,38 @@ DEVICE uint32_t ask_for_exchange(const peali_cuda_call &c)
 
 struct exchange {
 };
-template <class A> DEVICE void launch(exchange, const peali_cuda_call &c)
+struct exchange_moves {
+};
+template <class A, int MOVES> DEVICE void launch_exchange(const peali_cuda_call &c)
 {
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), none = got(ask_for_exchange(c));
     const uint64_t lanes = ask_long(&c, offsetof(peali_cuda_call, lane));
     const quad first = load_line((const unsigned char *)lanes + (sizeof(peali_cuda_lane) * cta_here() + none));
     const word_place p(c, none);
+    const unsigned char *in = (const unsigned char *)ask_long(&c, offsetof(peali_cuda_call, in), none);
     uint64_t early = 0;
     if (thread < threads && p.plain(0))
-        early = load_early((const unsigned char *)ask_long(&c, offsetof(peali_cuda_call, in), none) + p.at);
-    if (thread < threads && c.exchange.words == 1)
-        exchange_with<A, 1>(c, p, early, first);
-    else if (thread < threads && c.exchange.words == 2)
-        exchange_with<A, 2>(c, p, early, first);
-    else if (thread < threads)
-        exchange_with<A, PEALI_CUDA_WORDS>(c, p, early, first);
-    else if (cta_here() == 0)
-        compare_calls(c, thread - threads, first);
+        early = load_early(in + ask(&c, offsetof(peali_cuda_call, exchange.early), none) + p.at);
+    if (thread >= threads) {
+        if (cta_here() == 0)
+            compare_calls(c, thread - threads, first);
+    } else if (MOVES) {
+        exchange_as<PEALI_CUDA_MOVES, A>(c, p, early, first);
+    } else if (c.exchanges == PEALI_CUDA_SUMS) {
+        exchange_as<PEALI_CUDA_SUMS, A>(c, p, early, first);
+    } else {
+        exchange_as<PEALI_CUDA_SCATTERS, A>(c, p, early, first);
+    }
+}
+
+template <class A> DEVICE void launch(exchange, const peali_cuda_call &c)
+{
+    launch_exchange<A, 0>(c);
+}
+
+template <class A> DEVICE void launch(exchange_moves, const peali_cuda_call &c)
+{
+    launch_exchange<A, 1>(c);
 }
 
 #endif

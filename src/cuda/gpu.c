@@ -82,12 +82,13 @@ static peal_status load_kernel(peali_gpu *g, int rank, const char *name)
 /* Those that any call can name. */
 static peal_status load_kernels(peali_gpu *g, int rank)
 {
-    enum { KINDS = 3 * PEALI_CUDA_PROTOS, ALL = KINDS * PEAL_TYPE_COUNT * PEAL_OP_COUNT };
+    enum { WAYS = 2 + PEALI_CUDA_SHAPES - 1, KINDS = WAYS * PEALI_CUDA_PROTOS, ALL = KINDS * PEAL_TYPE_COUNT * PEAL_OP_COUNT };
     peal_status status = load_library(g, rank);
     for (int i = 0; i < ALL && status == PEAL_OK; i++) {
-        peali_cuda_call call = {.rare = i % 3 == 1,
-                                .exchanges = i % 3 == 2,
-                                .proto = (uint8_t)(i / 3 % PEALI_CUDA_PROTOS),
+        const int way = i % WAYS; /* by protocols, rare or not, or a shape */
+        peali_cuda_call call = {.rare = way == 1,
+                                .exchanges = (uint8_t)(way > 1 ? way - 1 : PEALI_CUDA_NO_EXCHANGE),
+                                .proto = (uint8_t)(i / WAYS % PEALI_CUDA_PROTOS),
                                 .type = (uint8_t)(i / KINDS % PEAL_TYPE_COUNT),
                                 .op = (uint8_t)(i / KINDS / PEAL_TYPE_COUNT)};
         const char *name = peali_cuda_kernel(&call);

@@ -534,12 +534,12 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
             return PEAL_ERR_UNSUPPORTED;
     if (call->nops == 0) /* one that does nothing */
         call->nops = 1;
+    note_neighbours(&l);
     call->threads = fit_threads(call);
+    peali_cuda_find_exchange(call, *ctas);
     peali_cuda_order(call, call->threads);
     note_rare(call);
     note_touch(call);
-    note_neighbours(&l);
-    peali_cuda_find_exchange(call, *ctas);
     return PEAL_OK;
 }
 
@@ -555,6 +555,8 @@ const char *peali_cuda_kernel(const peali_cuda_call *call)
         {NAMES("ll"), NAMES("ll128"), NAMES("bulk")}, {NAMES("ll_rare"), NAMES("ll128_rare"), NAMES("bulk")}};
     static const char *const any[PEALI_CUDA_PROTOS] = {"peal_ll_any", "peal_ll128_any", "peal_bulk_any"};
     static const char *const exchanges[PEAL_TYPE_COUNT] = NAMES("exchange");
+    if (call->exchanges == PEALI_CUDA_MOVES)
+        return "peal_exchange_moves";
     const char *own = call->exchanges ? exchanges[call->type] : names[call->rare][call->proto][call->type];
     if (call->op == PEAL_SUM && own)
         return own;

@@ -300,7 +300,8 @@ static void make_call(member *m, int number)
     const uint32_t epoch = call.lane[0].epoch;
     const uint32_t threads = c->threads ? c->threads + PEALI_CUDA_BOARD : call.threads;
     peali_cuda_order(&call, threads);
-    call.exchanges &= threads >= call.threads; /* which take a thread for each word */
+    if (threads < call.threads) /* too few for its words */
+        call.exchanges = PEALI_CUDA_NO_EXCHANGE;
     peali_emulate(peali_cuda_kernel(&call), ctas, threads, &call);
     if (call.direct.slices && call.lane[0].epoch - epoch == 1) /* else slices followed */
         __atomic_add_fetch(&m->g->direct, 1, __ATOMIC_RELAXED);

@@ -263,7 +263,7 @@ static bool whole(const peali_cuda_call *c)
     }
     assert_true(c->parts > 1 || c->part_of == 0);
     assert_true(c->rare == rare);
-    assert_true((strstr(peali_cuda_kernel(c), "_rare") != NULL) == (rare && c->proto != PEALI_CUDA_BULK));
+    assert_true((strstr(peali_cuda_kernel(c), "_rare") != NULL) == (rare && c->proto != PEALI_CUDA_BULK && !c->exchanges));
     return rare;
 }
 
@@ -433,50 +433,74 @@ static unsigned char *scratch_of(int r)
     return (unsigned char *)((uintptr_t)(r + 1) << 24);
 }
 
-/* Its lines, each in a slot of its own, and all of its words. */
-static void exchange_of(peali_cuda_call *call, int n)
+/* Its lines, each in a slot of its own, and all of its words; and of which parts they are, at rank 1. */
+static void exchange_of(peali_cuda_call *call, peal_kind kind, int n)
 {
+    const bool gather = kind == PEAL_ALLGATHER, scatter = kind == PEAL_REDUCE_SCATTER;
+    uint32_t parts = 0;
     for (int r = 0; r < n; r++)
         call->scratch[r] = scratch_of(r);
     peali_cuda_place(call);
     const peali_cuda_exchange *x = &call->exchange;
-    assert_true(x->before == 1 && x->others == (uint32_t)n - 1 && (x->words == 1 || x->words == 2 || x->words == 4));
+    assert_int_equal(call->exchanges, gather ? PEALI_CUDA_MOVES : scatter ? PEALI_CUDA_SCATTERS : PEALI_CUDA_SUMS);
+    assert_true((gather || x->before == 1) && x->others == (uint32_t)n - 1 && (x->words == 1 || x->words == 2 || x->words == 4));
     assert_true(x->words * (call->threads - PEALI_CUDA_BOARD) >= 2 * packs_of(call, 0) && call->threads <= PEALI_CUDA_BLOCK);
+    assert_true(x->early == (scatter ? x->part[0] : 0) && (call->parts == 1 || x->mine == call->part_bytes));
     for (int k = 0; k < n - 1; k++) {
         assert_int_not_equal(x->put[k] >> 24, 2);
         assert_int_equal(x->get[k] >> 24, 2);
         assert_true(k == 0 || (x->put[k] != x->put[0] && x->get[k] != x->get[0]));
+        assert_true(call->parts == 1 || x->part[k] % call->part_bytes == 0);
+        assert_true(!scatter || x->part[k] / call->part_bytes == (x->put[k] >> 24) - 1);
+        parts |= call->parts == 1 ? 0 : 1U << x->part[k] / call->part_bytes;
     }
+    assert_true(parts == (call->parts == 1 ? 0 : (1U << n) - 3));
 }
 
 /* Which calls are exchanges of words. With the scratch of a first communicator that is asked of what the table gives them. */
 static void exchanges(void **ctx)
 {
     enum { ANY = 0, KIB = 1024 / sizeof(float) };
-    static const struct {
+    static const char *const sums = "peal_exchange_float", *const moves = "peal_exchange_moves", *const lines = "peal_ll_float";
+    const struct {
+        peal_kind kind;
         int n;
         size_t count;
         peali_cuda_proto proto;
         peal_op op;
         const char *kernel;
-    } calls[] = {{ANY, 1, PEALI_CUDA_LL, PEAL_SUM, "peal_exchange_float"},  {ANY, 1000, PEALI_CUDA_LL, PEAL_SUM, "peal_exchange_float"},
-                 {ANY, 2, PEALI_CUDA_LL, PEAL_MAX, "peal_exchange_any"},    {ANY, 2, PEALI_CUDA_LL, PEAL_AVG, "peal_ll_rare_float"},
-                 {ANY, 2, PEALI_CUDA_LL128, PEAL_SUM, "peal_ll128_float"},  {2, 512 * KIB, PEALI_CUDA_LL, PEAL_SUM, "peal_exchange_float"},
-                 {2, 512 * KIB + 5, PEALI_CUDA_LL, PEAL_SUM, "peal_ll_float"}, {3, 256 * KIB, PEALI_CUDA_LL, PEAL_SUM, "peal_exchange_float"},
-                 {4, 128 * KIB, PEALI_CUDA_LL, PEAL_SUM, "peal_exchange_float"}, {4, 192 * KIB, PEALI_CUDA_LL, PEAL_SUM, "peal_ll_float"}};
+    } calls[] = {{PEAL_ALLREDUCE, ANY, 1, PEALI_CUDA_LL, PEAL_SUM, sums},
+                 {PEAL_ALLREDUCE, ANY, 1000, PEALI_CUDA_LL, PEAL_SUM, sums},
+                 {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL, PEAL_MAX, "peal_exchange_any"},
+                 {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL, PEAL_AVG, "peal_ll_rare_float"},
+                 {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL128, PEAL_SUM, "peal_ll128_float"},
+                 {PEAL_ALLREDUCE, 2, 512 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
+                 {PEAL_ALLREDUCE, 2, 512 * KIB + 5, PEALI_CUDA_LL, PEAL_SUM, lines},
+                 {PEAL_ALLREDUCE, 3, 256 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
+                 {PEAL_ALLREDUCE, 4, 128 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
+                 {PEAL_ALLREDUCE, 4, 192 * KIB, PEALI_CUDA_LL, PEAL_SUM, lines},
+                 {PEAL_ALLGATHER, ANY, 1, PEALI_CUDA_LL, PEAL_SUM, moves},
+                 {PEAL_ALLGATHER, ANY, 64 * KIB, PEALI_CUDA_LL, PEAL_SUM, moves},
+                 {PEAL_ALLGATHER, 2, 512 * KIB, PEALI_CUDA_LL, PEAL_SUM, moves},
+                 {PEAL_ALLGATHER, 2, 513 * KIB, PEALI_CUDA_LL, PEAL_SUM, lines},
+                 {PEAL_REDUCE_SCATTER, ANY, 3, PEALI_CUDA_LL, PEAL_SUM, sums},
+                 {PEAL_REDUCE_SCATTER, ANY, 64 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
+                 {PEAL_REDUCE_SCATTER, 2, 512 * KIB, PEALI_CUDA_LL, PEAL_MIN, "peal_exchange_any"},
+                 {PEAL_REDUCE_SCATTER, 2, 513 * KIB, PEALI_CUDA_LL, PEAL_SUM, lines}};
     for (int n = 2; n <= 4; n++)
         for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
             peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, n, false);
-            peali_cuda_job job = {PEAL_ALLREDUCE, calls[i].count, PEAL_FLOAT, calls[i].op, 0, calls[i].proto, 4, 64, 0};
+            peali_cuda_job job = {calls[i].kind, calls[i].count, PEAL_FLOAT, calls[i].op, 0, calls[i].proto, 4, 64, 0};
+            const char *algo = calls[i].kind == PEAL_ALLREDUCE ? "one_shot" : "direct";
             peali_cuda_call call;
             uint32_t ctas;
             world w;
-            assert_true(open_world(&w, peali_algo_find(PEAL_ALLREDUCE, "one_shot"), n, 0));
+            assert_true(open_world(&w, peali_algo_find(calls[i].kind, algo), n, 0));
             assert_int_equal(peali_cuda_load(w.programs[1], &job, &layout, &call, &ctas), PEAL_OK);
             if (calls[i].n == ANY || calls[i].n == n)
                 assert_string_equal(peali_cuda_kernel(&call), calls[i].kernel);
             if (call.exchanges)
-                exchange_of(&call, n);
+                exchange_of(&call, calls[i].kind, n);
             close_world(&w);
         }
 }
