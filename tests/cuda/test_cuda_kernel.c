@@ -145,19 +145,22 @@ static void in_a_row(void **ctx)
     }
 }
 
-/* Vectors that end at any byte of a word or a line, at any place. */
+/* Vectors that end at any byte of a word or a line, at any place; of so much that threads have one word of an exchange, 2 or 4. */
 static void odd_ends(void **ctx)
 {
-    static const char *const names[] = {"one_shot", "two_shot"};
+    static const size_t longer[] = {0, 1024, 3850, 8000};
+    const peal_algo *const algos[] = {
+        peali_algo_find(PEAL_ALLREDUCE, "one_shot"), peali_algo_find(PEAL_ALLREDUCE, "two_shot"),
+        peali_algo_find(PEAL_ALLGATHER, "direct"), peali_algo_find(PEAL_REDUCE_SCATTER, "direct")};
     for (int n = 2; n <= 3; n++) {
-        gpus *g = gpus_create(n, 1 << 20);
-        gpus_call calls[4 * 36];
+        gpus *g = gpus_create(n, 16 << 20);
+        gpus_call calls[8 * 36];
         int ncalls = 0;
-        for (unsigned k = 0; k < 4 * 36; k++) {
-            gpus_call c = call_of(peali_algo_find(PEAL_ALLREDUCE, names[k & 1]), n, k & 2 ? PEALI_CUDA_LL128 : PEALI_CUDA_LL,
-                                  1 + k / 4 + (k % 3 == 0 ? 1024 : 0));
+        for (unsigned k = 0; k < 8 * 36; k++) {
+            gpus_call c = call_of(algos[k % 4], n, k & 4 ? PEALI_CUDA_LL128 : PEALI_CUDA_LL, 1 + k / 8 + longer[k / 8 % 4]);
             c.job.type = k % 5 == 0 ? PEAL_UINT8 : PEAL_INT8;
-            c.in_place = k / 4 % 2;
+            c.job.ctas = c.job.most_ctas = 1;
+            c.in_place = k / 4 % 3 == 0;
             c.in_shift = c.out_shift = k % 7 == 0 ? draw(16) : 0;
             c.threads = 0;
             calls[ncalls] = c;
