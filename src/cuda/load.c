@@ -36,14 +36,15 @@ static uint64_t up(uint64_t x, uint64_t step)
 }
 
 /*
- * The shares of a lane's memory: scratch 4/64, lines of 16 bytes 9/64 (so that of 8 MiB, 64 lanes have 8 KiB in each area, which
- * exchange 256 KiB of 2 ranks), lines of 128 bytes 28/64 (so that 1 MiB of 4 ranks is a slice for each of 64 CTAs), and bulk what
- * is left: with 16/64 it took 1.3 to 1.6 times as long on 2 H200 as with 24/64. FAR: all calls are by bulk.
+ * The shares of a lane's memory: scratch 4/64; lines of 16 bytes, so that of 8 MiB, 64 lanes exchange 512 KiB of 2 ranks, or 64 KiB
+ * of 4; lines of 128 bytes, so that 1 MiB of 2 or 4 ranks is a slice for each of 64 CTAs; and bulk what is left: with 16/64 it took
+ * 1.3 to 1.6 times as long on 2 H200 as with 24/64. FAR: all calls are by bulk.
  */
 static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, bool far, uint32_t lanes)
 {
-    static const unsigned near_shares[PEALI_CUDA_BULK] = {9, 28}, far_shares[PEALI_CUDA_BULK] = {4, 4};
-    const unsigned *shares = far ? far_shares : near_shares;
+    static const unsigned pair_shares[PEALI_CUDA_BULK] = {17, 19}, near_shares[PEALI_CUDA_BULK] = {9, 28};
+    static const unsigned far_shares[PEALI_CUDA_BULK] = {4, 4};
+    const unsigned *shares = far ? far_shares : nranks <= 2 ? pair_shares : near_shares;
     peali_cuda_layout l = {.lanes = lanes};
     uint64_t at = up(2 * (uint64_t)nranks * sizeof(uint64_t), PEALI_CUDA_LINE);
     l.left = at;

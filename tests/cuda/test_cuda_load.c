@@ -474,19 +474,19 @@ static void exchanges(void **ctx)
                  {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL, PEAL_MAX, "peal_exchange_any"},
                  {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL, PEAL_AVG, "peal_ll_rare_float"},
                  {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL128, PEAL_SUM, "peal_ll128_float"},
-                 {PEAL_ALLREDUCE, 2, 256 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
-                 {PEAL_ALLREDUCE, 2, 256 * KIB + 5, PEALI_CUDA_LL, PEAL_SUM, lines},
+                 {PEAL_ALLREDUCE, 2, 512 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
+                 {PEAL_ALLREDUCE, 2, 512 * KIB + 5, PEALI_CUDA_LL, PEAL_SUM, lines},
                  {PEAL_ALLREDUCE, 3, 128 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
                  {PEAL_ALLREDUCE, 4, 64 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
                  {PEAL_ALLREDUCE, 4, 96 * KIB, PEALI_CUDA_LL, PEAL_SUM, lines},
                  {PEAL_ALLGATHER, ANY, 1, PEALI_CUDA_LL, PEAL_SUM, moves},
                  {PEAL_ALLGATHER, ANY, 64 * KIB, PEALI_CUDA_LL, PEAL_SUM, moves},
-                 {PEAL_ALLGATHER, 2, 256 * KIB, PEALI_CUDA_LL, PEAL_SUM, moves},
-                 {PEAL_ALLGATHER, 2, 257 * KIB, PEALI_CUDA_LL, PEAL_SUM, lines},
+                 {PEAL_ALLGATHER, 2, 512 * KIB, PEALI_CUDA_LL, PEAL_SUM, moves},
+                 {PEAL_ALLGATHER, 2, 513 * KIB, PEALI_CUDA_LL, PEAL_SUM, lines},
                  {PEAL_REDUCE_SCATTER, ANY, 3, PEALI_CUDA_LL, PEAL_SUM, sums},
                  {PEAL_REDUCE_SCATTER, ANY, 64 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
-                 {PEAL_REDUCE_SCATTER, 2, 256 * KIB, PEALI_CUDA_LL, PEAL_MIN, "peal_exchange_any"},
-                 {PEAL_REDUCE_SCATTER, 2, 257 * KIB, PEALI_CUDA_LL, PEAL_SUM, lines}};
+                 {PEAL_REDUCE_SCATTER, 2, 512 * KIB, PEALI_CUDA_LL, PEAL_MIN, "peal_exchange_any"},
+                 {PEAL_REDUCE_SCATTER, 2, 513 * KIB, PEALI_CUDA_LL, PEAL_SUM, lines}};
     for (int n = 2; n <= 4; n++)
         for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
             peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, n, false);
