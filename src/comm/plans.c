@@ -112,9 +112,9 @@ static size_t calls_in_caches(const peali_plan *plan, const peali_task *task)
  *        16   10.5 12.6   9.4 8.0    70  108    82  69    287 495    245 290
  *        32   13.1 18.2   11.8 12.5  104 195    116 135   325 674    360 467
  *
- * Ordinary memory, into which each rank copies what has landed for it, took 0.92, 0.82 and 0.9 of the time in ever other buffers of
- * 256 KiB, 1 and 4 MiB on 4 ranks of those cores, 0.82, 0.78 and 0.82 on 16, and 0.8, 0.76 and 0.74 on 30, and as long in the same;
- * but 0.86 in the same of 4 MiB on 30, which with the areas are a bit more than the 300 MiB of those caches.
+ * Ordinary memory, into which each rank copies what has landed for it, took 0.83, 0.86 and 0.85 of the time in ever other buffers
+ * of 256 KiB, 1 and 4 MiB on 4 ranks of those cores, 0.83, 0.85 and 0.83 on 16, and 0.79, 0.78 and 0.76 on 30, and as long in the
+ * same; but 0.88 in the same of 4 MiB on 30, which with the areas are a bit more than the 300 MiB of those caches.
  */
 static void choose_stream(const peali_task *task, peali_plan *plan)
 {
