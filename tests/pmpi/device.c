@@ -70,19 +70,6 @@ static void drop(buffer *b)
         free(b->at);
 }
 
-static int share(int from, int i)
-{
-    return from * 1000003 + i * 7 + (int)calls;
-}
-
-static int sum(int i)
-{
-    int all = 0;
-    for (int r = 0; r < nranks; r++)
-        all += share(r, i);
-    return all;
-}
-
 static buffer in, out;
 
 static void allreduce(int n, int in_place)
@@ -93,7 +80,7 @@ static void allreduce(int n, int in_place)
     CHECK(MPI_Allreduce(in_place ? MPI_IN_PLACE : in.at, out.at, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
     const int *got = get(&out, n);
     for (int i = 0; i < n; i++)
-        CHECK(got[i] == sum(i));
+        CHECK(got[i] == sum_of(i, calls));
 }
 
 static void reduce(int n, int in_place, int root)
@@ -105,7 +92,7 @@ static void reduce(int n, int in_place, int root)
     CHECK(MPI_Reduce(in_place ? MPI_IN_PLACE : in.at, out.at, n, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD) == MPI_SUCCESS);
     const int *got = get(&out, n);
     for (int i = 0; i < n; i++)
-        CHECK(got[i] == (rank == root ? sum(i) : -1 - i));
+        CHECK(got[i] == (rank == root ? sum_of(i, calls) : -1 - i));
 }
 
 static void reduce_scatter(int n, int in_place)
@@ -116,7 +103,7 @@ static void reduce_scatter(int n, int in_place)
     CHECK(MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : in.at, out.at, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
     const int *got = get(&out, n);
     for (int i = 0; i < n; i++)
-        CHECK(got[i] == sum(rank * n + i));
+        CHECK(got[i] == sum_of(rank * n + i, calls));
 }
 
 static void allgather(int n, int in_place)
@@ -131,7 +118,7 @@ static void allgather(int n, int in_place)
     const int *got = get(&out, n * nranks);
     for (int r = 0; r < nranks; r++)
         for (int i = 0; i < n; i++)
-            CHECK(got[r * n + i] == share(r, i));
+            CHECK(got[r * n + i] == share_of(r, i, calls));
 }
 
 static void bcast(int n, int root)
@@ -143,7 +130,7 @@ static void bcast(int n, int root)
     CHECK(MPI_Bcast(out.at, n, MPI_INT, root, MPI_COMM_WORLD) == MPI_SUCCESS);
     const int *got = get(&out, n);
     for (int i = 0; i < n; i++)
-        CHECK(got[i] == share(root, i));
+        CHECK(got[i] == share_of(root, i, calls));
 }
 
 /* Every third number; what is between them stays. */
@@ -160,7 +147,7 @@ static void bcast_gaps(int n, int root)
     CHECK(MPI_Bcast(out.at, 1, third, root, MPI_COMM_WORLD) == MPI_SUCCESS);
     const int *got = get(&out, n * GAP);
     for (int i = 0; i < (n - 1) * GAP + 1; i++)
-        CHECK(got[i] == (i % GAP == 0 || rank == root ? share(root, i) : -1 - i));
+        CHECK(got[i] == (i % GAP == 0 || rank == root ? share_of(root, i, calls) : -1 - i));
     MPI_Type_free(&third);
 }
 

@@ -42,6 +42,20 @@ static inline int error_class(int error)
     return class;
 }
 
+/* Element I of what rank FROM gives in call number CALL, and the sum of those of all ranks. */
+static inline int share_of(int from, int i, long call)
+{
+    return from * 1000003 + i * 7 + (int)call;
+}
+
+static inline int sum_of(int i, long call)
+{
+    int all = 0;
+    for (int r = 0; r < nranks; r++)
+        all += share_of(r, i, call);
+    return all;
+}
+
 /* One allreduce of ints on COMM whose result is known. */
 static inline void sum_ranks(MPI_Comm comm)
 {

@@ -16,19 +16,6 @@ static long calls;
 static int devices, got[N];
 static peali_cu_ctx contexts[2]; /* of this rank's GPU, which is current, and of another one */
 
-static int share(int from, int i)
-{
-    return from * 1000003 + i * 7 + (int)calls;
-}
-
-static int sum(int i)
-{
-    int all = 0;
-    for (int r = 0; r < nranks; r++)
-        all += share(r, i);
-    return all;
-}
-
 static void enter(int which)
 {
     CHECK(cuCtxPushCurrent_v2(contexts[which]) == 0);
@@ -67,7 +54,7 @@ static void copy(int which, void *to, const void *from, size_t bytes)
 static void allreduce(int *in, int in_of, int *out, int out_of)
 {
     for (int i = 0; i < N; i++)
-        got[i] = share(rank, i);
+        got[i] = share_of(rank, i, calls);
     if (in_of < 0)
         memcpy(in, got, sizeof got);
     else
@@ -78,7 +65,7 @@ static void allreduce(int *in, int in_of, int *out, int out_of)
     else
         copy(out_of, got, out, sizeof got);
     for (int i = 0; i < N; i++)
-        CHECK(got[i] == sum(i));
+        CHECK(got[i] == sum_of(i, calls));
     calls++;
 }
 
@@ -119,12 +106,12 @@ static void by_type(int from_bottom)
     MPI_Type_create_hindexed(1, &length, &where, MPI_INT, &behind);
     MPI_Type_commit(&behind);
     for (int i = 0; i < N; i++)
-        got[i] = share(rank, i);
+        got[i] = share_of(rank, i, calls);
     copy(1, at, got, sizeof got);
     CHECK(MPI_Bcast(from_bottom ? MPI_BOTTOM : before, 1, behind, root, MPI_COMM_WORLD) == MPI_SUCCESS);
     copy(1, got, at, sizeof got);
     for (int i = 0; i < N; i++)
-        CHECK(got[i] == share(root, i));
+        CHECK(got[i] == share_of(root, i, calls));
     MPI_Type_free(&behind);
     drop(1, at);
     calls++;
