@@ -211,17 +211,17 @@ DEVICE_SLOW bool enter_late(const peali_cuda_call &c, uint32_t epoch, bool heard
 {
     const slice s = slice_now(c, epoch);
     const bool ok = !warp_any(dead);
-    if (heard ? ok : get_credit(s, 0, ok))
+    if (heard ? ok : get_credit(s, ok))
         return true;
     come_by(s.threads);
     if (due(s))
-        (void)leave(s, true, true, false);
+        (void)leave(s, true, false);
     return false;
 }
 
 DEVICE_SLOW void leave_due(const peali_cuda_call &c, uint32_t epoch, bool ok)
 {
-    (void)leave(slice_now(c, epoch), true, true, ok);
+    (void)leave(slice_now(c, epoch), true, ok);
 }
 
 /* What has come goes to OUT: the sums; or all of it, and what is this rank's own. */

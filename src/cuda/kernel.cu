@@ -297,8 +297,10 @@ template <class P> DEVICE bool enter(slice &s, const record &r)
 {
     set_epoch(s, P::PROTO, r.epoch + 1);
     bool ok = !warp_any(r.dead); /* threads of a warp stay together in lines */
-    if (!r.heard || !s.c.all_hear)
-        ok = get_credit(s, r.heard, ok);
+    if (ok && !s.c.all_hear)
+        tell_left(s, r.epoch, r.fresh);
+    if (!r.heard)
+        ok = get_credit(s, ok);
     return !P::AHEAD && s.c.messages ? get_areas(s, ok) : ok;
 }
 
@@ -340,7 +342,7 @@ template <class P, class A> DEVICE bool run_slice(slice &s, const record &r, boo
     } while (i < s.c.nops);
     if (P::RARE && s.c.ranks)
         ok = average(s, ok);
-    return leave(s, last, s.c.all_hear, ok);
+    return leave(s, last, ok);
 }
 
 /*
@@ -350,14 +352,14 @@ template <class P, class A> DEVICE bool run_slice(slice &s, const record &r, boo
 template <class A> DEVICE bool run_direct(const slice &s, const record &r, bool *agreed)
 {
     const bool alive = !warp_any(r.dead);
-    bool ok = agree(s, r.heard ? alive : get_credit(s, 0, alive), agreed);
+    bool ok = agree(s, r.heard ? alive : get_credit(s, alive), agreed);
     if (ok && *agreed) {
         do_direct<A>(s);
         ok = await_all(s);
     }
     if (ok && *agreed && s.c.ranks)
         ok = average(s, ok);
-    return leave(s, *agreed, true, ok);
+    return leave(s, *agreed, ok);
 }
 
 /* One step of a call by copy engines. */

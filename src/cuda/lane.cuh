@@ -13,27 +13,31 @@ DEVICE uint32_t *left_at(const slice &s, uint32_t home, uint32_t rank)
 }
 
 /*
- * Tells all others that this rank has left EPOCH: what its threads read there, they have read by now (meet, or the end of their
- * launch, then store_release).
+ * Tells all others that this rank has left EPOCH: what its threads read there, they have read by now (meet, then store_release).
+ * ENDED: in a launch before this one.
  */
-DEVICE void tell_left(const slice &s, uint32_t epoch)
+DEVICE void tell_left(const slice &s, uint32_t epoch, bool ended)
 {
-    if (s.thread < s.c.nranks && s.thread != s.c.me)
-        store_release(left_at(s, s.thread, s.c.me), epoch);
+    if (s.thread >= s.c.nranks || s.thread == s.c.me)
+        return;
+    uint32_t *at = left_at(s, s.thread, s.c.me);
+    if (ended)
+        store_behind(at, epoch);
+    else
+        store_release(at, epoch);
 }
 
 /*
- * Waits until the ranks that this slice stores to have left the slice before the last, whose area it takes. HEARD: they had begun
- * the last one when this rank left it, so they have. Who then begins a slice by whose end that is not known, says how far it is,
- * and says so again when it leaves the slice. The threads that store begin after the ones that wait (load_acquire, then meet).
+ * Waits until the ranks that this slice stores to have left the slice before the last, whose area it takes; where they had begun the
+ * last one when this rank left it, they have, and nobody asks. Else not all heard in the last one, and who begins a slice in which
+ * not all hear says that it has left the one before: that is what is waited for, and it comes, for to begin the last slice those
+ * ranks need nothing of this one. The threads that store begin after the ones that wait (load_acquire, then meet).
  */
-DEVICE bool get_credit(const slice &s, uint32_t heard, bool ok)
+DEVICE bool get_credit(const slice &s, bool ok)
 {
     const peali_cuda_call &c = s.c;
     wait w(c, s.epoch, PEALI_CUDA_OPS);
-    if (heard && !c.all_hear)
-        tell_left(s, s.epoch - 1);
-    if (heard || !c.stores_to)
+    if (!c.stores_to)
         return ok;
     if (s.thread < c.nranks && (c.stores_to >> s.thread & 1))
         while (ok && ahead(load_acquire(left_at(s, c.me, s.thread)), s.epoch - 2) < 0)
@@ -81,7 +85,7 @@ DEVICE void clean(const slice &s)
 /*
  * Once in a while all say how far they are, whatever they know of each other: so what is on record is never a round of numbers
  * old. Threads meet, so that none begins the next slice while another one is in this: the LAST one of a launch ends with that, and
- * needs no other end where nothing is said or cleaned. KNOWN: all ranks have begun this slice.
+ * needs no other end where nothing is said or cleaned.
  */
 enum { SAY_EVERY = 64 * CLEAN_EVERY };
 DEVICE bool due(const slice &s)
@@ -89,16 +93,16 @@ DEVICE bool due(const slice &s)
     return s.epoch % CLEAN_EVERY <= 1;
 }
 
-DEVICE bool leave(const slice &s, bool last, bool known, bool ok)
+DEVICE bool leave(const slice &s, bool last, bool ok)
 {
-    if (last && known && !s.c.messages && !due(s))
+    if (last && !s.c.messages && !due(s))
         return ok;
     if (meet(s.threads, !ok))
         return false;
     if (due(s))
         clean(s);
-    if (!known || s.epoch % SAY_EVERY == 0)
-        tell_left(s, s.epoch);
+    if (s.epoch % SAY_EVERY == 0)
+        tell_left(s, s.epoch, false);
     if (s.c.messages && s.thread == 0)
         note_orders(s);
     return true;

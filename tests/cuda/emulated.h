@@ -134,6 +134,12 @@ DEVICE void store_release(uint32_t *at, uint32_t value)
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 
+/* A launch ends without a fence here. */
+DEVICE void store_behind(uint32_t *at, uint32_t value)
+{
+    store_release(at, value);
+}
+
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_RELAXED);

@@ -5,10 +5,9 @@
  * Modelled: one lane of N ranks, and slices without end: all send to all, or a root to all (broadcast), or all to a root
  * (reduce). Lines, their two areas and old flags are as in lines.pml. A rank that has to store at b in slice e, and has not heard
  * in slice e-1 that all had begun it, waits until b says that it has left slice e-2: b stores the number of the last slice it
- * left at every other rank. It does so after slices in which not all hear, and before such a slice that follows another one; and
- * every REFRESH slices (65536 in the kernels), because which of two numbers is behind is only known while they are less than
- * half a round apart. With PROMPT what a rank says is visible at once, and the whole area is cleaned, which leaves three ranks
- * few enough states.
+ * left at every other rank. It does so as it begins a slice in which not all hear; and every REFRESH slices (65536 in the
+ * kernels), because which of two numbers is behind is only known while they are less than half a round apart. With PROMPT what a
+ * rank says is visible at once, and the whole area is cleaned, which leaves three ranks few enough states.
  *
  * Proved: what is taken for a line of this slice is one; no line is stored to while an older store is on its way there;
  * nobody waits for ever.
@@ -17,7 +16,7 @@
  *
  * BUG_NO_CREDIT    nobody waits for what others have left
  * BUG_LATE_CREDIT  slice e-3 is enough
- * BUG_EARLY_LEFT   a rank says that it has left before it has received
+ * BUG_EARLY_LEFT   a rank says as it begins a slice that it has left that
  * BUG_OLD_LEFT     no REFRESH: after half a round of slices in which all hear, what is behind looks ahead
  * BUG_OLD_HEARD    after a slice in which not all hear, what was heard before it still counts
  */
@@ -120,10 +119,16 @@ inline say_left(last)
 #define NEEDS (!heard)
 #endif
 
+#ifdef BUG_EARLY_LEFT
+#define LEAVES slice
+#else
+#define LEAVES (slice + NUMBERS - 1)
+#endif
+
 inline credit()
 {
     if
-    :: heard && !ALL_HEAR -> say_left(slice + NUMBERS - 1)
+    :: !ALL_HEAR -> say_left(LEAVES)
     :: else
     fi;
     if
@@ -186,9 +191,9 @@ inline clean()
 }
 
 #ifdef BUG_OLD_LEFT
-#define SAYS (!ALL_HEAR)
+#define SAYS false
 #else
-#define SAYS (!ALL_HEAR || slice % REFRESH == 0)
+#define SAYS (slice % REFRESH == 0)
 #endif
 
 inline leave()
@@ -214,16 +219,11 @@ proctype Rank(byte me)
         begin();
         credit();
         send();
-#ifdef BUG_EARLY_LEFT
-        leave();
-#endif
         receive()
        }
        atomic {
         clean();
-#ifndef BUG_EARLY_LEFT
         leave();
-#endif
         heard = HEARD;
         end()
        }
