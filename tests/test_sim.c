@@ -85,6 +85,8 @@ static const struct row {
     {PEAL_BROADCAST, "binomial", 0, 1e-9},
     {PEAL_BROADCAST, "chain", 0, 1e-9},
     {PEAL_BROADCAST, "two_tree", 0, 1e-9},
+    {PEAL_BROADCAST, "direct", 0, 1e-9},
+    {PEAL_REDUCE, "direct", 0, 1e-9},
     {PEAL_REDUCE, "binomial", 0, 1e-9},
     {PEAL_REDUCE, "two_tree", 0, 0.05},
 };

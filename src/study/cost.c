@@ -43,10 +43,11 @@ static part regular(const peal_bill *b, peal_kind kind, int n)
     return (part){b->rounds, 0, sent, b->rounds, sent, sums, sums};
 }
 
-/* All messages of a round at once, through one port. */
+/* All messages of a round at once, through one port: that of a root, to which each sends one, is the busiest. */
 static part direct(const peal_bill *b, peal_kind kind, int n)
 {
-    double messages = (double)b->sent, sent = messages / b->blocks, sums = reduces(kind) ? (n - 1.0) / b->blocks : 0;
+    double messages = (double)b->sent, sent = kind == PEAL_REDUCE && b->blocks == 1 ? n - 1 : messages / b->blocks;
+    double sums = reduces(kind) ? (n - 1.0) / b->blocks : 0;
     return (part){b->rounds, messages - b->rounds, sent, messages, sent, sums, sums};
 }
 
