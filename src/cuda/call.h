@@ -180,23 +180,37 @@ typedef struct peali_cuda_report {
  * A call that is one exchange of words (cuda/exchange.cuh) with each of the others, in which this rank
  *   SUMS      gives all the same, and sums what it gets with that,
  *   SCATTERS  gives each what is its, and sums what it gets with its own,
- *   MOVES     gives all the same, and keeps what it gets of each.
+ *   MOVES     gives all the same, and keeps what it gets of each;
+ * or in which words go one way, and this rank
+ *   GIVES     gives all the same, and gets nothing,
+ *   TAKES     gives nothing, and sums what it gets with its own,
+ *   KEEPS     gives nothing, and keeps what it gets.
  * What is stored and loaded is a line for each word, from here on in area 0 of lane 0; areas are area_bytes apart. Found for each
  * call (peali_cuda_place).
  */
-enum { PEALI_CUDA_NO_EXCHANGE, PEALI_CUDA_SUMS, PEALI_CUDA_SCATTERS, PEALI_CUDA_MOVES, PEALI_CUDA_SHAPES };
+enum {
+    PEALI_CUDA_NO_EXCHANGE,
+    PEALI_CUDA_SUMS,
+    PEALI_CUDA_SCATTERS,
+    PEALI_CUDA_MOVES,
+    PEALI_CUDA_GIVES,
+    PEALI_CUDA_TAKES,
+    PEALI_CUDA_KEEPS,
+    PEALI_CUDA_SHAPES
+};
 enum { PEALI_CUDA_WORDS = 4 }; /* of a thread, at most: 2 ranks, 512 KiB, 64 lanes */
 typedef struct peali_cuda_exchange {
     uint64_t put[PEALI_CUDA_FEW - 1];
     uint64_t get[PEALI_CUDA_FEW - 1]; /* in the order of the sum */
     uint32_t area_bytes;
     uint32_t bytes, plain; /* of a part; and of it, in words that are aligned and whole */
-    uint32_t others, before; /* so many there are, and come before this rank in the sum */
+    uint32_t others, before; /* so many it has words for or of, and come before this rank in the sum */
     uint32_t words; /* of a thread: 1, 2 or 4 */
     uint32_t early; /* bytes from IN to what is loaded first: what is put first */
-    uint32_t mine;  /* SCATTERS: from IN to this rank's own part; MOVES: from OUT to it */
-    uint32_t part[PEALI_CUDA_FEW - 1]; /* SCATTERS: from IN to what is put; MOVES: from OUT to where it is kept */
-    uint32_t copies; /* MOVES: 1: its own, too, from IN to OUT */
+    uint32_t mine;  /* SCATTERS: from IN to this rank's own part; MOVES, GIVES: from OUT to it */
+    uint32_t part[PEALI_CUDA_FEW - 1]; /* SCATTERS: from IN to what is put; MOVES, KEEPS: from OUT to where it is kept */
+    uint32_t copies; /* MOVES, GIVES: 1: its own, too, from IN to OUT */
+    uint64_t left;   /* of lane 0: what the ranks have left */
 } peali_cuda_exchange;
 
 typedef struct peali_cuda_call {

@@ -67,6 +67,19 @@ static bool find_op(finding *f, const peali_cuda_op *op)
     return op->nsrc > 0 && find_gets(f, op, part);
 }
 
+/* Likewise of one in which nothing is put, or got. */
+static uint8_t find_way(const finding *f)
+{
+    bool same = !f->copies || f->mine == f->put_part[0];
+    for (int k = 0; k < f->puts; k++)
+        same &= f->put_part[k] == f->put_part[0];
+    for (int k = 0; k < f->gets && f->sums; k++)
+        same &= f->get_part[k] == f->mine;
+    if (!same || f->puts >= PEALI_CUDA_FEW || f->gets >= PEALI_CUDA_FEW || f->sums > 1 || f->puts + f->gets == 0)
+        return PEALI_CUDA_NO_EXCHANGE;
+    return f->puts ? PEALI_CUDA_GIVES : f->copies ? PEALI_CUDA_NO_EXCHANGE : f->sums ? PEALI_CUDA_TAKES : PEALI_CUDA_KEEPS;
+}
+
 /* Its shape, or that it is none. All is put that is to be, and one thing is done with what is got. */
 static uint8_t find(finding *f)
 {
@@ -74,6 +87,8 @@ static uint8_t find(finding *f)
     for (uint32_t n = 0; n < f->call->nops; n++)
         if (!find_op(f, &f->call->ops[n]))
             return PEALI_CUDA_NO_EXCHANGE;
+    if (!f->puts || !f->gets)
+        return find_way(f);
     if (f->puts != others || f->gets != others || f->puts == PEALI_CUDA_FEW || (f->sums ? f->sums > 1 || f->copies : !f->copies))
         return PEALI_CUDA_NO_EXCHANGE;
     for (int k = 0; k < others && f->sums; k++)
@@ -100,15 +115,17 @@ static uint32_t words_each(uint32_t words, uint32_t threads)
 }
 
 /*
- * Is it an exchange, few words a thread, and a slice a CTA? Whether it is one may differ between ranks: the lines are the same.
+ * Is it an exchange, few words a thread, and a slice a CTA? Whether it is one may differ between ranks: the lines are the same. One
+ * that has words of all needs no credit of them; one that gives asks for it.
  */
 static uint8_t shape_of(const peali_cuda_call *c, uint32_t ctas)
 {
     finding f = {.call = c};
     const uint32_t most = PEALI_CUDA_WORDS * (PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD);
     const bool fits = c->slices == ctas && c->slice_packs < most / 2 && slice_words(c) <= most;
-    const bool common = c->proto == PEALI_CUDA_LL && !c->scaled && !c->ranks && !c->messages && c->all_hear && c->nranks > 1;
-    return fits && common ? find(&f) : PEALI_CUDA_NO_EXCHANGE;
+    const bool common = c->proto == PEALI_CUDA_LL && !c->scaled && !c->ranks && !c->messages && c->nranks > 1;
+    const uint8_t shape = fits && common ? find(&f) : PEALI_CUDA_NO_EXCHANGE;
+    return c->all_hear || shape > PEALI_CUDA_MOVES ? shape : PEALI_CUDA_NO_EXCHANGE;
 }
 
 /* A thread for each word, or each has as many. */
@@ -129,23 +146,26 @@ void peali_cuda_place(peali_cuda_call *call)
 {
     finding f = {.call = call};
     const uint64_t area = call->layout.areas[PEALI_CUDA_LL], part = call->part_bytes;
-    const uint64_t starts = (uintptr_t)call->in | (uintptr_t)call->out | (call->parts > 1 ? part : 0);
     peali_cuda_exchange x = {.area_bytes = (uint32_t)call->layout.area_bytes[PEALI_CUDA_LL], .bytes = (uint32_t)part};
-    const bool moves = call->exchanges == PEALI_CUDA_MOVES;
     if (!call->exchanges || !find(&f))
         return;
+    const bool moves = !f.sums;
     const uint64_t skip = moves ? call->out_skip : call->in_skip;
+    const uint64_t from = f.puts || f.sums ? (uintptr_t)call->in : 0, to = f.gets || f.copies ? (uintptr_t)call->out : 0;
+    const uint64_t starts = from | to | (call->parts > 1 ? part : 0);
     x.plain = starts % 8 == 0 ? x.bytes / 8 * 8 : 0;
     x.words = words_each(slice_words(call), call->threads - PEALI_CUDA_BOARD);
-    x.others = (uint32_t)f.puts;
+    x.others = (uint32_t)(f.puts ? f.puts : f.gets);
     x.before = f.before;
     x.early = (uint32_t)(f.put_part[0] * part - call->in_skip);
     x.mine = (uint32_t)(f.mine * part - skip);
-    x.copies = moves && (uintptr_t)call->in + call->out_skip != (uintptr_t)call->out + call->in_skip;
-    for (int k = 0; k < f.puts; k++) {
+    x.copies = f.copies && (uintptr_t)call->in + call->out_skip != (uintptr_t)call->out + call->in_skip;
+    x.left = (uintptr_t)call->scratch[call->me] + call->layout.left;
+    for (int k = 0; k < f.puts; k++)
         x.put[k] = (uintptr_t)call->scratch[f.put[k]->where - PEALI_CUDA_SLOT] + area + f.put[k]->at * (uint64_t)PEALI_CUDA_PACK;
+    for (int k = 0; k < f.gets; k++)
         x.get[k] = (uintptr_t)call->scratch[call->me] + area + f.get[k]->at * (uint64_t)PEALI_CUDA_PACK;
+    for (uint32_t k = 0; k < x.others; k++)
         x.part[k] = (uint32_t)((moves ? f.get_part[k] : f.put_part[k]) * part - skip);
-    }
     call->exchange = x;
 }

@@ -1,6 +1,6 @@
 /*
  * Short calls of few ranks, of which a launch is little but waiting: each rank gives words to all others, by lines of 16 bytes, and
- * sums or keeps what comes. That is what its program says, too (kernel.cu, ll); here nothing is left to interpret, as the host has
+ * sums or keeps what comes; or one gives to all, or all give to one. That is what its program says, too (kernel.cu, ll); here nothing is left to interpret, as the host has
  * found that a thread has few words, a CTA one slice, and where the words go (cuda/exchange.c). A launch takes as long as its
  * instructions: on H200 a warp does one in about 10 cycles, for nothing is in any cache yet, so there are as few as can be before
  * the first store. SHAPE is the call's (cuda/call.h).
@@ -10,6 +10,18 @@
 
 #include "cuda/lane.cuh"
 #include "cuda/reduce.cuh"
+
+/* What a rank does of it. COME: so many threads come by beside those that move words. */
+template <int SHAPE> struct ways {
+    enum {
+        PUTS = SHAPE != PEALI_CUDA_TAKES && SHAPE != PEALI_CUDA_KEEPS,
+        GETS = SHAPE != PEALI_CUDA_GIVES,
+        MOVES = SHAPE == PEALI_CUDA_MOVES || SHAPE == PEALI_CUDA_KEEPS,
+        COPIES = SHAPE == PEALI_CUDA_MOVES || SHAPE == PEALI_CUDA_GIVES,
+        BOTH = PUTS && GETS,
+        COME = BOTH ? 0 : PEALI_CUDA_BOARD
+    };
+};
 
 /* The words of this thread, one each STEP bytes: those before END are there, those before WHOLE are whole and aligned. */
 struct word_place {
@@ -85,6 +97,8 @@ template <int SHAPE, int OTHERS, int WORDS> struct given {
         UNROLL
         for (uint32_t k = 0; k < OTHERS && SHAPE == PEALI_CUDA_SCATTERS; k++)
             its[k].ask_for(c, p, part(c, k), k == 0, early);
+        if (SHAPE == PEALI_CUDA_KEEPS)
+            return;
         mine.ask_for(c, p, own, SHAPE != PEALI_CUDA_SCATTERS, early);
         UNROLL
         for (uint32_t k = 0; k < OTHERS && SHAPE == PEALI_CUDA_SCATTERS; k++)
@@ -190,14 +204,14 @@ template <int OTHERS, int WORDS> struct word_lines {
  * The record of the lane is written beside the wait for the others: whatever becomes of that, no other launch reads it before this
  * one is over, and none goes on where one has given up.
  */
-DEVICE void note_epoch(const slice &s)
+template <int SHAPE> DEVICE void note_epoch(const slice &s)
 {
-    come_by(s.threads);
+    come_by(s.threads + ways<SHAPE>::COME);
     if (s.thread >= 32)
         return;
-    see_off(s.threads);
+    see_off(s.threads + ways<SHAPE>::COME);
     if (s.thread == 0)
-        store_word((uint64_t *)&s.c.lane[s.lane], s.epoch | (uint64_t)1 << 32);
+        store_word((uint64_t *)&s.c.lane[s.lane], s.epoch | (uint64_t)ways<SHAPE>::BOTH << 32);
 }
 
 DEVICE slice slice_now(const peali_cuda_call &c, uint32_t epoch)
@@ -206,14 +220,65 @@ DEVICE slice slice_now(const peali_cuda_call &c, uint32_t epoch)
     return s;
 }
 
+/* What a thread asks for as a launch begins. */
+struct asked {
+    uint64_t early; /* the first word of this thread, if it is plain */
+    quad first;     /* the lane's epoch, whether all were heard, calls, dead */
+    uint32_t left;  /* what the rank of this thread's number in its warp has left, */
+    bool stores_to; /* if words are stored to that */
+};
+
+/*
+ * Where words go one way, all that get_credit asks for is asked for with the record, by each warp for itself, and most often it is
+ * there; and what this rank has left, the warp tells that compares calls. It comes by, too: the record has not changed when it reads.
+ * What is read of lines is read before a launch ends, and lines are stored behind a branch on what is on record as left: as in
+ * lines, no fence is needed for that.
+ */
+template <int SHAPE> DEVICE bool may_store(const asked &a)
+{
+    if (ways<SHAPE>::BOTH || !ways<SHAPE>::PUTS)
+        return a.first.y || !ways<SHAPE>::PUTS;
+    return a.first.y || !a.stores_to || ahead(a.left, a.first.x - 1) >= 0;
+}
+
+DEVICE void ask_for_left(const peali_cuda_call &c, asked &a, uint32_t none)
+{
+    const uint32_t rank = thread_here() % 32, nranks = ask(&c, offsetof(peali_cuda_call, me), none) >> 8 & 255;
+    const uint64_t at = ask_long(&c, offsetof(peali_cuda_call, exchange.left), none);
+    a.stores_to = ask(&c, offsetof(peali_cuda_call, stores_to), none) >> rank & 1 && rank < nranks;
+    if (a.stores_to)
+        a.left = load_relaxed((const uint32_t *)at + (cta_here() * nranks + rank));
+}
+
+DEVICE void say_left(const peali_cuda_call &c, uint32_t rank, const quad &first)
+{
+    const bool dead = warp_any(first.w);
+    slice s = slice_now(c, first.x + 1);
+    s.thread = rank;
+    come_by(s.threads + PEALI_CUDA_BOARD);
+    if (!dead)
+        tell_left(s, first.x, true);
+}
+
+/* Of a warp. */
+DEVICE bool await_credit(const slice &s, bool ok)
+{
+    const uint32_t rank = s.thread % 32;
+    const bool stores_to = s.c.stores_to >> rank & 1;
+    wait w(s.c, s.epoch, PEALI_CUDA_OPS);
+    while (ok && warp_any(stores_to && ahead(load_relaxed(left_at(s, s.c.me, rank)), s.epoch - 2) < 0))
+        ok = !warp_any(!w.on());
+    return ok;
+}
+
 /* What is rare when a slice begins: this rank has given up before, or has to hear of the others first. False: it gives up. */
-DEVICE_SLOW bool enter_late(const peali_cuda_call &c, uint32_t epoch, bool heard, bool dead)
+DEVICE_SLOW bool enter_late(const peali_cuda_call &c, uint32_t epoch, uint32_t come, bool may, bool dead)
 {
     const slice s = slice_now(c, epoch);
     const bool ok = !warp_any(dead);
-    if (heard ? ok : get_credit(s, ok))
+    if (warp_any(!may) ? await_credit(s, ok) : ok)
         return true;
-    come_by(s.threads);
+    come_by(s.threads + come);
     if (due(s))
         (void)leave(s, true, false);
     return false;
@@ -230,61 +295,62 @@ DEVICE void store_results(const peali_cuda_call &c, const A &arithmetic, const L
 {
     UNROLL
     for (uint32_t i = 0; i < Lines::EACH; i++)
-        if (SHAPE != PEALI_CUDA_MOVES)
+        if (!ways<SHAPE>::MOVES)
             store_result(c, lines.p, 0, i, lines.sum(arithmetic, i, given.mine.word[i]));
     UNROLL
-    for (uint32_t k = 0; k < Lines::MOST && SHAPE == PEALI_CUDA_MOVES; k++)
+    for (uint32_t k = 0; k < Lines::MOST && ways<SHAPE>::MOVES; k++)
         if (Lines::MOST == 1 || k < lines.others)
             UNROLL
             for (uint32_t i = 0; i < Lines::EACH; i++)
                 store_result(c, lines.p, c.exchange.part[k], i, lines.word(k, i));
 }
 
-/* EARLY: the first word of this thread, if it is plain. FIRST: the lane's epoch, whether all were heard, calls, dead. */
 template <int SHAPE, class A, int OTHERS, int WORDS>
-DEVICE void exchange_words(const peali_cuda_call &c, const word_place &p, uint64_t early, const quad &first)
+DEVICE void exchange_words(const peali_cuda_call &c, const word_place &p, const asked &a)
 {
-    const given<SHAPE, OTHERS, WORDS> own(c, p, early);
+    typedef ways<SHAPE> way;
+    const given<SHAPE, OTHERS, WORDS> own(c, p, a.early);
     word_lines<OTHERS, WORDS> lines(c, p);
     const A arithmetic(c);
-    const slice s = slice_now(c, first.x + 1);
-    if (warp_any(first.w || !first.y) && !enter_late(c, s.epoch, first.y, first.w))
+    const slice s = slice_now(c, a.first.x + 1);
+    if (warp_any(a.first.w || !may_store<SHAPE>(a)) && !enter_late(c, s.epoch, way::COME, may_store<SHAPE>(a), a.first.w))
         return;
     const uint32_t area = s.epoch & 1 ? lines.area_bytes : 0;
-    lines.store(area, own, s.flag);
-    note_epoch(s);
+    if (way::PUTS)
+        lines.store(area, own, s.flag);
+    note_epoch<SHAPE>(s);
     UNROLL
-    for (uint32_t i = 0; i < WORDS && SHAPE == PEALI_CUDA_MOVES; i++)
+    for (uint32_t i = 0; i < WORDS && way::COPIES; i++)
         if (c.exchange.copies)
             store_result(c, p, c.exchange.mine, i, own.mine.word[i]);
-    wait w(c, s.epoch, 1);
+    wait w(c, s.epoch, way::PUTS);
     bool ok = true;
-    while (ok && lines.missing(area, s.flag))
+    while (way::GETS && ok && lines.missing(area, s.flag))
         ok = !warp_any(!w.on());
-    if (ok)
+    if (way::GETS && ok)
         store_results<SHAPE>(c, arithmetic, lines, own);
     if (due(s))
         leave_due(c, s.epoch, ok);
 }
 
 template <int SHAPE, class A, int WORDS>
-DEVICE void exchange_with(const peali_cuda_call &c, const word_place &p, uint64_t early, const quad &first)
+DEVICE void exchange_with(const peali_cuda_call &c, const word_place &p, const asked &a)
 {
     if (c.exchange.others > 1)
-        exchange_words<SHAPE, A, PEALI_CUDA_FEW - 1, WORDS>(c, p, early, first);
+        exchange_words<SHAPE, A, PEALI_CUDA_FEW - 1, WORDS>(c, p, a);
     else
-        exchange_words<SHAPE, A, 1, WORDS>(c, p, early, first);
+        exchange_words<SHAPE, A, 1, WORDS>(c, p, a);
 }
 
 template <int SHAPE, class A>
-DEVICE void exchange_as(const peali_cuda_call &c, const word_place &p, uint64_t early, const quad &first)
+DEVICE void exchange_as(const peali_cuda_call &c, const word_place &p, const asked &a)
 {
     if (c.exchange.words == 1)
-        exchange_with<SHAPE, A, 1>(c, p, early, first);
+        exchange_with<SHAPE, A, 1>(c, p, a);
     else if (c.exchange.words == 2)
-        exchange_with<SHAPE, A, 2>(c, p, early, first);
+        exchange_with<SHAPE, A, 2>(c, p, a);
     else
-        exchange_with<SHAPE, A, PEALI_CUDA_WORDS>(c, p, early, first);
+        exchange_with<SHAPE, A, PEALI_CUDA_WORDS>(c, p, a);
 }
 
 /* As ask_for_parameters, of those that this needs. */
@@ -298,40 +364,39 @@ DEVICE uint32_t ask_for_exchange(const peali_cuda_call &c)
     return words;
 }
 
-struct exchange {
+/* Kernels of one shape, or of two. */
+template <int SHAPE, int OTHER = SHAPE> struct shapes {
 };
-struct exchange_moves {
-};
-template <class A, int MOVES> DEVICE void launch_exchange(const peali_cuda_call &c)
+typedef shapes<PEALI_CUDA_SUMS, PEALI_CUDA_SCATTERS> exchange;
+typedef shapes<PEALI_CUDA_MOVES> exchange_moves;
+typedef shapes<PEALI_CUDA_GIVES> exchange_gives;
+typedef shapes<PEALI_CUDA_TAKES> exchange_takes;
+typedef shapes<PEALI_CUDA_KEEPS> exchange_keeps;
+
+template <class A, int SHAPE, int OTHER> DEVICE void launch(shapes<SHAPE, OTHER>, const peali_cuda_call &c)
 {
+    typedef ways<SHAPE> way;
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), none = got(ask_for_exchange(c));
     const uint64_t lanes = ask_long(&c, offsetof(peali_cuda_call, lane));
-    const quad first = load_line((const unsigned char *)lanes + (sizeof(peali_cuda_lane) * cta_here() + none));
+    asked a;
+    a.first = load_line((const unsigned char *)lanes + (sizeof(peali_cuda_lane) * cta_here() + none));
+    if (way::PUTS && !way::BOTH)
+        ask_for_left(c, a, none);
     const word_place p(c, none);
     const unsigned char *in = (const unsigned char *)ask_long(&c, offsetof(peali_cuda_call, in), none);
-    uint64_t early = 0;
-    if (thread < threads && p.plain(0))
-        early = load_early(in + ask(&c, offsetof(peali_cuda_call, exchange.early), none) + p.at);
+    a.early = 0;
+    if (SHAPE != PEALI_CUDA_KEEPS && thread < threads && p.plain(0))
+        a.early = load_early(in + ask(&c, offsetof(peali_cuda_call, exchange.early), none) + p.at);
     if (thread >= threads) {
+        if (!way::BOTH)
+            say_left(c, thread - threads, a.first);
         if (cta_here() == 0)
-            compare_calls(c, thread - threads, first);
-    } else if (MOVES) {
-        exchange_as<PEALI_CUDA_MOVES, A>(c, p, early, first);
-    } else if (c.exchanges == PEALI_CUDA_SUMS) {
-        exchange_as<PEALI_CUDA_SUMS, A>(c, p, early, first);
+            compare_calls(c, thread - threads, a.first);
+    } else if (SHAPE == OTHER || c.exchanges == SHAPE) {
+        exchange_as<SHAPE, A>(c, p, a);
     } else {
-        exchange_as<PEALI_CUDA_SCATTERS, A>(c, p, early, first);
+        exchange_as<OTHER, A>(c, p, a);
     }
-}
-
-template <class A> DEVICE void launch(exchange, const peali_cuda_call &c)
-{
-    launch_exchange<A, 0>(c);
-}
-
-template <class A> DEVICE void launch(exchange_moves, const peali_cuda_call &c)
-{
-    launch_exchange<A, 1>(c);
 }
 
 #endif

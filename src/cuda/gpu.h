@@ -6,7 +6,7 @@
 
 #include "cuda/driver.h"
 
-enum { PEALI_GPU_KERNELS = 41 };
+enum { PEALI_GPU_KERNELS = 50 };
 
 typedef struct peali_gpu {
     const peali_cuda_driver *cu;

@@ -555,11 +555,15 @@ const char *peali_cuda_kernel(const peali_cuda_call *call)
     static const char *const names[2][PEALI_CUDA_PROTOS][PEAL_TYPE_COUNT] = {
         {NAMES("ll"), NAMES("ll128"), NAMES("bulk")}, {NAMES("ll_rare"), NAMES("ll128_rare"), NAMES("bulk")}};
     static const char *const any[PEALI_CUDA_PROTOS] = {"peal_ll_any", "peal_ll128_any", "peal_bulk_any"};
-    static const char *const exchanges[PEAL_TYPE_COUNT] = NAMES("exchange");
-    if (call->exchanges == PEALI_CUDA_MOVES)
-        return "peal_exchange_moves";
-    const char *own = call->exchanges ? exchanges[call->type] : names[call->rare][call->proto][call->type];
+    static const char *const moves[PEALI_CUDA_SHAPES] = {[PEALI_CUDA_MOVES] = "peal_exchange_moves",
+                                                         [PEALI_CUDA_GIVES] = "peal_exchange_gives",
+                                                         [PEALI_CUDA_KEEPS] = "peal_exchange_keeps"};
+    static const char *const exchanges[2][PEAL_TYPE_COUNT] = {NAMES("exchange"), NAMES("exchange_takes")};
+    const bool takes = call->exchanges == PEALI_CUDA_TAKES;
+    if (moves[call->exchanges])
+        return moves[call->exchanges];
+    const char *own = call->exchanges ? exchanges[takes][call->type] : names[call->rare][call->proto][call->type];
     if (call->op == PEAL_SUM && own)
         return own;
-    return call->exchanges ? "peal_exchange_any" : any[call->proto];
+    return !call->exchanges ? any[call->proto] : takes ? "peal_exchange_takes_any" : "peal_exchange_any";
 }

@@ -58,7 +58,8 @@ switch_stack:
     KERNEL_OF(proto, float) KERNEL_OF(proto, fp8_e4m3) KERNEL_OF(proto, fp8_e5m2) KERNEL_OF(proto, fp16) KERNEL_OF(proto, bf16) \
     KERNEL_OF(proto, double)
 #define KERNELS_OF_ALL \
-    SUMS_OF(exchange) KERNEL_OF(exchange, any) KERNEL_OF(exchange, moves) SUMS_OF(ll) SUMS_OF(ll_rare) KERNEL_OF(ll, any) \
+    SUMS_OF(exchange) KERNEL_OF(exchange, any) KERNEL_OF(exchange, moves) KERNEL_OF(exchange, gives) KERNEL_OF(exchange, keeps) \
+    SUMS_OF(exchange_takes) KERNEL_OF(exchange_takes, any) SUMS_OF(ll) SUMS_OF(ll_rare) KERNEL_OF(ll, any) \
     SUMS_OF(ll128) SUMS_OF(ll128_rare) KERNEL_OF(ll128, any) \
     SUMS_OF(bulk) KERNEL_OF(bulk, any)
 KERNELS_OF_ALL

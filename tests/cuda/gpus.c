@@ -140,9 +140,9 @@ static void prepare(const gpus *g, const gpus_call *c, int rank, buffers *b)
     b->out_bytes = gather ? all : part;
     b->in = room_for(b->in_bytes, c->in_shift, &b->in_room);
     b->out = room_for(b->out_bytes, c->out_shift, &b->out_room);
-    if ((c->in_place || c->job.kind == PEAL_BROADCAST) && gather)
+    if (c->in_place && gather)
         b->in = b->out + (size_t)rank * part;
-    else if ((c->in_place && has_out(c, rank)) || c->job.kind == PEAL_BROADCAST)
+    else if ((c->in_place && has_out(c, rank)) || !has_in(c, rank))
         scatter ? (void)(b->out = b->in + (size_t)rank * part) : (void)(b->in = b->out);
     if (has_in(c, rank))
         fill(c, rank, b->in_bytes / peal_type_bytes(c->job.type), b->in);
@@ -297,6 +297,8 @@ static void make_call(member *m, int number)
         load_direct(m, c, &b, &call, ctas);
     if (draw(m, 8) == 0)
         nap(draw(m, 300000));
+    if (c->slow == m->rank + 1)
+        nap(2000000);
     const uint32_t epoch = call.lane[0].epoch;
     const uint32_t threads = c->threads ? c->threads + PEALI_CUDA_BOARD : call.threads;
     peali_cuda_order(&call, threads);

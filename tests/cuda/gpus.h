@@ -18,6 +18,7 @@ typedef struct gpus_call {
     int in_place;
     int pairs;          /* inputs are bytes, of rank 0 each 256 times and of the others all 256 in a row: all pairs */
     unsigned threads;   /* of a block; 0: as the launcher chooses */
+    int slow;           /* 1 + the rank that is late, or 0 */
     int direct;         /* bulk: all ranks' buffers are mapped (1), or those of one are not (2) */
 } gpus_call;
 

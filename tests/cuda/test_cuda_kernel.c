@@ -20,6 +20,8 @@ enum { WARPS = 3, ONE_OF = 6, MOST_RANKS = 8, DIFFERING = PEALI_CUDA_PROTOS };
 enum { WARPS = 3, ONE_OF = 1, MOST_RANKS = 8, DIFFERING = PEALI_CUDA_PROTOS };
 #endif
 
+static const uint64_t MS = 1000000, PATIENCE = 60000; /* PATIENCE: ms that no wait takes that ends by itself */
+
 static uint32_t state = 1;
 
 static uint32_t draw(uint32_t below)
@@ -171,6 +173,77 @@ static void odd_ends(void **ctx)
     }
 }
 
+/* Of one to all, or of all to one; between them any other by lines, so that programs are interpreted in the same lanes. */
+static gpus_call rooted_call(int n, unsigned k)
+{
+    static const char *const between[] = {"one_shot", "two_shot", "ring"};
+    static const size_t longer[] = {0, 0, 0, 1500, 8000};
+    const peal_kind kind = k % 2 ? PEAL_BROADCAST : PEAL_REDUCE;
+    const uint32_t what = draw(12);
+    const peal_algo *algo = what == 0   ? peali_algo_find(PEAL_ALLREDUCE, between[draw(3)])
+                            : what == 1 ? peali_algo_find(kind, draw(2) ? "binomial" : "two_tree")
+                                        : peali_algo_find(kind, "direct");
+    gpus_call c = call_of(algo, n, what == 2 ? PEALI_CUDA_LL128 : PEALI_CUDA_LL, 1 + draw(70) + longer[draw(5)]);
+    c.job.type = (peal_type[]){PEAL_INT8, PEAL_FLOAT, PEAL_BF16}[draw(3)];
+    c.job.op = draw(4) ? PEAL_SUM : PEAL_MAX;
+    c.job.ctas = c.job.most_ctas = 1 + draw(3);
+    c.job.root = k / 40 % 2 ? c.job.root : (int32_t)(k / 80) % n; /* as often a row of one root */
+    c.in_place = draw(2) == 0;
+    c.in_shift = draw(3) == 0 ? draw(16) : 0;
+    c.out_shift = draw(3) == 0 ? draw(16) : c.in_shift;
+    c.threads = draw(8) ? 0 : 32;
+    return c;
+}
+
+/* Words that go one way, hundreds of calls in a row, with one rank that is late: nobody stores where that has yet to read. */
+static void one_way(void **ctx)
+{
+    enum { CALLS = 480 / ONE_OF };
+    static const uint32_t begins[] = {0, 0xffffff00u, 65500, 900};
+    for (int i = 0; i < 4; i++) {
+        const int n = 2 + i % 3;
+        gpus *g = gpus_create(n, 4 << 20);
+        gpus_call calls[CALLS];
+        for (unsigned k = 0; k < CALLS; k++) {
+            calls[k] = rooted_call(n, k);
+            calls[k].slow = k / 40 % 3 == 1 && k % 8 == 0 ? 1 + (int)draw((uint32_t)n) : 0;
+        }
+        gpus_wind(g, begins[i]);
+        gpus_deadline(g, PATIENCE * MS);
+        assert_int_equal(gpus_run(g, calls, CALLS, NULL, 0, NULL), 0);
+        for (int r = 0; r < n; r++)
+            assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_FINE);
+        gpus_destroy(&g);
+    }
+}
+
+/* Who gives asks nobody for two calls, and then waits for a rank that has not come, which it names. */
+static void credit_is_missing(void **ctx)
+{
+    for (int how = 0; how < 2 * 2; how++) {
+        const bool stopped = how & 1;
+        gpus *g = gpus_create(3, 1 << 20);
+        gpus_call calls[4], none[4];
+        for (int i = 0; i < 4; i++) {
+            none[i] = calls[i] = call_of(peali_algo_find(how & 2 ? PEAL_REDUCE : PEAL_BROADCAST, "direct"), 3, PEALI_CUDA_LL, 100);
+            none[i].job.root = calls[i].job.root = how & 2 ? 2 : 0;
+            none[i].threads = calls[i].threads = 0;
+            none[i].algo = NULL;
+        }
+        assert_int_equal(gpus_run(g, calls, 2, none, 2, NULL), 0);
+        assert_int_equal(gpus_report(g, 0)->kind, PEALI_CUDA_FINE);
+        if (stopped)
+            gpus_abort_after(g, 50 * MS);
+        else
+            gpus_deadline(g, 1000 * MS);
+        gpus_run(g, calls + 2, 2, none + 2, 2, NULL);
+        assert_int_equal(gpus_report(g, 0)->kind, stopped ? PEALI_CUDA_ABORTED : PEALI_CUDA_LATE);
+        assert_true(gpus_report(g, 0)->rank == 2 && gpus_report(g, 0)->op == PEALI_CUDA_OPS && gpus_report(g, 0)->its == 0);
+        assert_int_equal(gpus_report(g, 2)->kind, PEALI_CUDA_FINE);
+        gpus_destroy(&g);
+    }
+}
+
 /* Every type and operation, by a sum in rank order and by one that is not. */
 static void all_types(void **ctx)
 {
@@ -245,8 +318,6 @@ static void lines_are_cleaned(void **ctx)
     gpus_destroy(&g);
 }
 
-static const uint64_t MS = 1000000, PATIENCE = 60000; /* PATIENCE: ms that no wait takes that ends by itself */
-
 /* One rank calls something else: all others say so, and who. Until then its bulk data may be stored over that of others,
    which is a race to TSan. */
 static void calls_differ(void **ctx)
@@ -265,6 +336,27 @@ static void calls_differ(void **ctx)
             assert_true(r == 1 ? report->rank != 1 : report->rank == 1);
             assert_true(report->its != 0 && report->its != report->mine);
         }
+        gpus_destroy(&g);
+    }
+}
+
+/* Of words that go one way, who gets some says so. */
+static void givers_differ(void **ctx)
+{
+    for (int reduce = 0; reduce < 2; reduce++) {
+        gpus *g = gpus_create(3, 1 << 20);
+        gpus_call call = call_of(peali_algo_find(reduce ? PEAL_REDUCE : PEAL_BROADCAST, "direct"), 3, PEALI_CUDA_LL, 500), other;
+        const int who = reduce ? 0 : 1;
+        call.job.root = 0;
+        call.threads = 0;
+        other = call;
+        other.job.count = 700;
+        gpus_deadline(g, PATIENCE * MS);
+        gpus_run(g, &call, 1, &other, 1, NULL);
+        assert_int_equal(gpus_report(g, who)->kind, PEALI_CUDA_DIFFERS);
+        assert_int_equal(gpus_report(g, who)->rank, !who);
+        assert_true(gpus_report(g, who)->its != 0 && gpus_report(g, who)->its != gpus_report(g, who)->mine);
+        assert_true(gpus_report(g, 2)->kind == PEALI_CUDA_FINE || gpus_report(g, 2)->rank == 1);
         gpus_destroy(&g);
     }
 }
@@ -313,7 +405,8 @@ int main(void)
         cmocka_unit_test(all_algorithms),    cmocka_unit_test(in_place_of_peers), cmocka_unit_test(all_types),
         cmocka_unit_test(in_a_row),          cmocka_unit_test(lines_are_cleaned), cmocka_unit_test(calls_differ),
         cmocka_unit_test(rank_is_missing),   cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
-        cmocka_unit_test(odd_ends),
+        cmocka_unit_test(odd_ends),          cmocka_unit_test(one_way),           cmocka_unit_test(credit_is_missing),
+        cmocka_unit_test(givers_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -505,6 +505,43 @@ static void exchanges(void **ctx)
         }
 }
 
+static const char *rooted_kernel(const peal_algo *algo, int n, int root, int rank, peali_cuda_call *call)
+{
+    const peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, n, false);
+    const peali_cuda_job job = {algo->kind, 1000, PEAL_FLOAT, PEAL_SUM, root, PEALI_CUDA_LL, 4, 64, 0};
+    uint32_t ctas;
+    world w;
+    assert_true(open_world(&w, algo, n, root));
+    assert_int_equal(peali_cuda_load(w.programs[rank], &job, &layout, call, &ctas), PEAL_OK);
+    for (int r = 0; r < n; r++)
+        call->scratch[r] = scratch_of(r);
+    peali_cuda_place(call);
+    close_world(&w);
+    return peali_cuda_kernel(call);
+}
+
+/* Of one to all, or all to one. In a tree some ranks do that, too, but not who gets and gives. */
+static void one_way(void **ctx)
+{
+    static const char *const gives = "peal_exchange_gives", *const keeps = "peal_exchange_keeps", *const lines = "peal_ll_float";
+    peali_cuda_call call;
+    for (int n = 2; n <= 4; n++)
+        for (int k = 0; k < n * n; k++) {
+            const int root = k / n, rank = k % n, me = (rank - root + n) % n;
+            const peali_cuda_exchange *x = &call.exchange;
+            const char *kernel = rooted_kernel(peali_algo_find(PEAL_BROADCAST, "direct"), n, root, rank, &call);
+            assert_string_equal(kernel, me == 0 ? gives : keeps);
+            assert_true(x->others == (me == 0 ? (uint32_t)n - 1 : 1) && x->left == (uintptr_t)scratch_of(rank) + call.layout.left);
+            for (uint32_t i = 0; i < x->others; i++)
+                assert_true(me == 0 ? x->put[i] >> 24 != (uint64_t)rank + 1 : x->get[i] >> 24 == (uint64_t)rank + 1);
+            kernel = rooted_kernel(peali_algo_find(PEAL_REDUCE, "direct"), n, root, rank, &call);
+            assert_string_equal(kernel, me == 0 ? "peal_exchange_takes_float" : gives);
+            assert_true(me > 0 ? x->others == 1 && x->put[0] >> 24 == (uint64_t)root + 1 : x->before == (uint32_t)rank);
+            kernel = rooted_kernel(peali_algo_find(PEAL_BROADCAST, "binomial"), n, root, rank, &call);
+            assert_string_equal(kernel, me == 0 ? gives : n == 4 && me == 2 ? lines : keeps);
+        }
+}
+
 static void refusals(void **ctx)
 {
     peali_cuda_layout layout = peali_cuda_lay_out(1 << 20, 4, false);
@@ -549,7 +586,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(parts),
                                        cmocka_unit_test(runs),    cmocka_unit_test(direct),
-                                       cmocka_unit_test(exchanges),
+                                       cmocka_unit_test(exchanges), cmocka_unit_test(one_way),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
