@@ -221,9 +221,9 @@ static void config_values(void **state)
 {
     (void)state;
     in_child(print_config, SETTINGS("PEAL_LOG=trace", "PEAL_LOG_SUBSYS=net,init", "PEAL_LOG_FILE=a b", "PEAL_ALGO=ring",
-                                    "PEAL_SLICE=64k", "PEAL_TIMEOUT=2.25", "PEAL_PROTO=ll128", "PEAL_MAX_CTAS=64",
+                                    "PEAL_SLICE=64k", "PEAL_TIMEOUT=2.25", "PEAL_PROTO=ll128", "PEAL_MAX_CTAS=128",
                                     "PEAL_SCRATCH=5K", "PEAL_P2P=0", "PEAL_GDR=off", "PEAL_INTERPOSE=1"));
-    assert_string_equal(said, "3 5 a b ring 65536 2250000000 1 64 5120 0 1");
+    assert_string_equal(said, "3 5 a b ring 65536 2250000000 1 128 5120 0 1");
     in_child(print_config, SETTINGS("PEAL_LOG=debug", "PEAL_LOG_SUBSYS=tune,all", "PEAL_LOG_FILE=stderr", "PEAL_ALGO=auto",
                                     "PEAL_SLICE=1024G", "PEAL_TIMEOUT=0", "PEAL_INTERPOSE=0"));
     assert_string_equal(said, "2 ffffffff - - 1099511627776 0 -1 0 16777216 1 0");
@@ -248,7 +248,7 @@ static void config_wrong_values(void **state)
                                  "PEAL_NET_DEVICES=^", "PEAL_NET_DEVICES=eth0,,eth1", "PEAL_NET_DEVICES=eth0, eth1",
                                  "PEAL_NET_DEVICES=,eth0", "PEAL_NET_DEVICES=eth0,", "PEAL_NET_DEVICES=eth0,^eth1",
                                  "PEAL_INTERPOSE=yes", "PEAL_INTERPOSE=10", "PEAL_SCRATCH=auto", "PEAL_SCRATCH=0",
-                                 "PEAL_P2P=2", "PEAL_GDR=1", "PEAL_PROTO=ll64", "PEAL_MAX_CTAS=0", "PEAL_MAX_CTAS=65",
+                                 "PEAL_P2P=2", "PEAL_GDR=1", "PEAL_PROTO=ll64", "PEAL_MAX_CTAS=0", "PEAL_MAX_CTAS=129",
                                  "PEAL_MAX_CTAS=8x", path, algo};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(in_child(check_twice, SETTINGS(wrong[i])), -PEAL_ERR_CONFIG);

@@ -151,7 +151,7 @@ static void first_in_relaxed(seat *s)
 
 static void fewer_ctas(seat *s)
 {
-    SEAT_CHECK(s, peal_comm_max_ctas(s->comm, 65) == PEAL_ERR_INVALID);
+    SEAT_CHECK(s, peal_comm_max_ctas(s->comm, 129) == PEAL_ERR_INVALID);
     for (int ctas = 0; ctas < 4; ctas++) {
         SEAT_CHECK(s, peal_comm_max_ctas(s->comm, ctas) == PEAL_OK);
         deed_check(s, &(deed){PEAL_ALLREDUCE, 30000, PEAL_FLOAT, PEAL_SUM, 0, false, 0, 3});

@@ -20,14 +20,15 @@ enum { MOST = 5 };
 #endif
 enum { COUNT = 20012, BYTES = COUNT * sizeof(int32_t) };
 
-/* Launches of this process whose rank voted for it. */
-static int votes;
+/* Launches of this process whose rank voted for it; the CTAs of the last launch. */
+static int votes, last_grid;
 
 static void count_votes(const char *kernel, unsigned grid, unsigned block, const void *parameters)
 {
     const peali_cuda_call *call = parameters;
     if (call->direct.slices > 0 && call->views[0].in && call->views[0].out)
         __atomic_add_fetch(&votes, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&last_grid, (int)grid, __ATOMIC_SEQ_CST);
     peali_emulate(kernel, grid, block, parameters);
 }
 
@@ -250,6 +251,48 @@ static void graphs(seat *s)
     seat_free(s, p.out);
 }
 
+/* How many CTAs a call of 8 MiB takes, and a shorter one. */
+typedef struct widths {
+    const char *sms;
+    int devices, wide, narrow;
+} widths;
+
+/* Long calls take more CTAs than lanes have areas, where all vectors are mapped and where they are not; or as many as they may. */
+static void long_calls(seat *s)
+{
+    enum { LONG = 2 << 20 };
+    const widths *w = s->ctx;
+    const int limit = w->wide / 2 + 1;
+    int32_t *in = seat_alloc(s, LONG * sizeof *in), *out = seat_alloc(s, LONG * sizeof *out);
+    peali_cu_ptr managed = 0;
+    seat_must(cuMemAllocManaged(&managed, LONG * sizeof *in, 1), "cuMemAllocManaged");
+    SEAT_CHECK(s, peal_register(s->comm, in, LONG * sizeof *in) == PEAL_OK);
+    SEAT_CHECK(s, peal_register(s->comm, out, LONG * sizeof *out) == PEAL_OK);
+    for (int round = 0; round < 5; round++) {
+        const int count = round == 3 ? LONG - 1 : LONG, ctas = (int[]){w->wide, w->wide, w->wide, w->narrow, limit}[round];
+        int32_t *from = round == 1 && s->rank == 0 ? (int32_t *)(uintptr_t)managed : in; /* nobody maps that */
+        SEAT_CHECK(s, peal_comm_max_ctas(s->comm, round == 4 ? limit : 0) == PEAL_OK);
+        give(s, from, count, round);
+        SEAT_CHECK(s, peal_allreduce(from, out, (size_t)count, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+        see_sums(s, out, count, 0, round);
+        SEAT_CHECK(s, __atomic_load_n(&last_grid, __ATOMIC_SEQ_CST) == ctas);
+        SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    }
+    seat_must(s->cu->MemFree(managed), "cuMemFree");
+    seat_free(s, in);
+    seat_free(s, out);
+}
+
+static void test_long_calls(void **state)
+{
+    widths cases[] = {{"132", 0, 128, 64}, {"108", 0, 104, 64}, {"40", 0, 64, 64}, {"132", 1, 64, 32}};
+    for (int k = 0; k < 4; k++) {
+        setenv("FAKE_CUDA_SMS", cases[k].sms, 1);
+        assert_int_equal(seats_run_on(2, cases[k].devices, long_calls, &cases[k]), 0);
+    }
+    unsetenv("FAKE_CUDA_SMS");
+}
+
 /* What one rank cannot do, all go without, and all hear of. */
 static void one_is_different(seat *s)
 {
@@ -283,7 +326,7 @@ static void test_all(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all), cmocka_unit_test(test_long_calls)};
     setenv("FAKE_CUDA_DEVICES", "5", 0);
     setenv("PEAL_PROTO", "direct", 1);
     fake_cuda_emulate(count_votes);

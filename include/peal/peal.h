@@ -343,9 +343,10 @@ PEAL_PUBLIC void peal_comm_force_slice(peal_comm *comm, size_t bytes);
 
 /*
  * Makes calls on device memory take at most CTAS thread blocks each, from the next one on; 0 returns the choice to Peal
- * (PEAL_MAX_CTAS). Graphs keep what they were captured with.
+ * (PEAL_MAX_CTAS), which takes 64 at most, and of some calls of 8 MiB and more 128, but leaves 4 SMs. Graphs keep what they were
+ * captured with.
  *
- * Shape:      ctas: 0 to 64.
+ * Shape:      ctas: 0 to 128.
  * Returns:    PEAL_OK; PEAL_ERR_INVALID.
  * Collective: every rank gives the same number between the same two calls.
  * Threads:    one per COMM.    Blocks: no.

@@ -198,7 +198,7 @@ static bool read_proto(const char *text, peali_config *c)
 
 static bool read_max_ctas(const char *text, peali_config *c)
 {
-    enum { MOST = 64 };
+    enum { MOST = 128 };
     bool chosen = strcmp(text, "auto") == 0;
     int64_t n = chosen ? 0 : digits(&text);
     if (!chosen && (n < 1 || n > MOST || *text))
@@ -274,7 +274,7 @@ static const struct variable {
      "How data crosses between GPUs: lines of 16 or of 128 bytes with flags in them, data and then a flag; or, direct, buffers of "
      "peers are read and stored to in place where all ranks have mapped them, and else as by bulk; or, engines, an allreduce by "
      "copy engines.", read_proto},
-    {"PEAL_MAX_CTAS", "auto", "auto, or 1 to 64", "How many CTAs a call on device memory takes at most.", read_max_ctas},
+    {"PEAL_MAX_CTAS", "auto", "auto, or 1 to 128", "How many CTAs a call on device memory takes at most.", read_max_ctas},
     {"PEAL_SCRATCH", "16m", "bytes from 1 to 1024g, with k, m or g",
      "GPU memory of all communicators of a process on one GPU; each takes half of what is left.", read_scratch},
     {"PEAL_ENGINES", "1g", "off, or bytes from 1 to 1024g, with k, m or g",

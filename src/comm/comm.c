@@ -105,9 +105,9 @@ void peal_comm_force_slice(peal_comm *comm, size_t bytes)
 
 peal_status peal_comm_max_ctas(peal_comm *comm, int ctas)
 {
-    if (ctas < 0 || ctas > PEALI_CUDA_LANES) {
+    if (ctas < 0 || ctas > PEALI_CUDA_DIRECT_LANES) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_max_ctas: %d is none of 1 to %d, nor 0 for Peal's "
-                  "choice", ctas, PEALI_CUDA_LANES);
+                  "choice", ctas, PEALI_CUDA_DIRECT_LANES);
         return PEAL_ERR_INVALID;
     }
     comm->max_ctas = ctas;

@@ -189,8 +189,11 @@ static peal_status join(peali_device *d, const card *all)
     peal_comm *comm = d->comm;
     peali_team_card cards[PEALI_CUDA_RANKS];
     int me = 0;
-    for (int r = 0; r < comm->nranks; r++)
+    d->sms = all[0].team.sms;
+    for (int r = 0; r < comm->nranks; r++) {
         d->first[r] = all[r].first;
+        d->sms = all[r].team.sms < d->sms ? all[r].team.sms : d->sms;
+    }
     for (int x = 0; x < comm->reach.nranks; x++) {
         const card *its = &all[comm->near[x]];
         peali_device_shown *shown = peali_runner_theirs(comm->runner, x, its->ledger);
@@ -309,7 +312,7 @@ static peal_status look_at_stream(const peal_comm *comm, const peali_call *c, bo
 static peal_status plan_of(peal_comm *comm, const peali_call *c, const peali_device_plan **plan)
 {
     peali_device *d = comm->device;
-    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->processes, d->sharing};
+    peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->processes, d->sharing, d->sms};
     return peali_device_plans_get(comm, c, &traits, plan);
 }
 

@@ -35,6 +35,7 @@ typedef struct peali_device {
     peal_comm *comm;
     peali_team *team;
     int sharing; /* the most ranks that share one device */
+    int sms;     /* of the device that has the fewest */
     bool processes; /* each rank is of a process of its own */
     bool lines;  /* lines of 128 bytes arrive whole at all of them */
     bool far;    /* some do not reach each other: the scratch of all is in host memory, this rank's is staged */

@@ -89,10 +89,23 @@ static bool apart(const peal_comm *comm)
     return comm->reach.nranks < comm->nranks;
 }
 
-/* Ranks that share a GPU need room beside each other. */
-static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *traits)
+/*
+ * A direct call of so many bytes takes a CTA of most SMs: on 2 H200 (132 SMs) an allreduce of 16 MiB took 63.5 us with 128 CTAs and
+ * 66.5 with 64, one of 64 MiB 217 and 235. The SMs left are for kernels beside it, of another communicator too: as CTA c waits for
+ * CTA c of peers alone, and CTAs begin in order, two such calls that ranks begin in different orders both go on.
+ */
+enum { WIDE_BYTES = 8 << 20, LEFT_SMS = 4 };
+
+static uint32_t lanes_for(const peali_device_traits *traits, bool wide)
 {
-    uint32_t most = traits->layout->lanes / (uint32_t)traits->sharing;
+    const int lanes = (int)traits->layout->lanes, all = (int)traits->layout->direct_lanes, room = traits->sms - LEFT_SMS;
+    return (uint32_t)(!wide || room < lanes ? lanes : room < all ? room : all);
+}
+
+/* Ranks that share a GPU need room beside each other. */
+static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *traits, bool wide)
+{
+    uint32_t most = lanes_for(traits, wide) / (uint32_t)traits->sharing;
     if (comm->max_ctas > 0 && (uint32_t)comm->max_ctas < most)
         most = (uint32_t)comm->max_ctas;
     return most > 0 ? most : 1;
@@ -106,7 +119,7 @@ static bool can_engines(const peal_comm *comm, const peali_call *c, const peali_
 {
     const peal_algo *forced = comm->forced[c->kind];
     return c->kind == PEAL_ALLREDUCE && comm->nranks > 1 && comm->nranks <= PEALI_CUDA_RANKS && !apart(comm) &&
-           traits->sharing == 1 && !comm->device->far && most_ctas(comm, traits) > 1 &&
+           traits->sharing == 1 && !comm->device->far && most_ctas(comm, traits, false) > 1 &&
            (!forced || strcmp(forced->name, "two_shot") == 0) &&
            (traits->processes || peali_config_get()->proto == ENGINES) &&
            (size_t)peali_config_get()->engines_bytes >= peali_engines_least(comm->nranks);
@@ -177,7 +190,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     choice->proto = taken >= PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK : (peali_cuda_proto)taken;
     if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
         choice->proto = PEALI_CUDA_BULK;
-    choice->most_ctas = most_ctas(comm, traits);
+    choice->most_ctas = most_ctas(comm, traits, choice->direct && bytes >= WIDE_BYTES);
     if (choice->engines) {
         choice->algo = peali_algo_find(problem.kind, row->algo);
         choice->proto = PEALI_CUDA_BULK;

@@ -179,7 +179,7 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
         return status;
     status = load(comm, e, c, traits->layout, plan);
     if (status == PEAL_OK && plan->choice.direct && e->place)
-        peali_cuda_load_direct(e->place, plan->ctas, &plan->call);
+        peali_cuda_load_direct(e->place, plan->choice.ctas, &plan->call, &plan->ctas);
     if (status == PEAL_OK && plan->choice.engines)
         peali_engines_load(&plan->call, plan->choice.ctas);
     if (status == PEAL_OK)

@@ -44,7 +44,7 @@ typedef struct peali_device_traits {
     const peali_cuda_layout *layout;
     bool lines; /* lines of 128 bytes arrive whole everywhere */
     bool processes; /* each rank is of a process of its own */
-    int sharing;
+    int sharing, sms; /* ranks of one device at most, and its multiprocessors at least */
 } peali_device_traits;
 
 /* The plan of C, made where there is none yet. PEAL_OK; PEAL_ERR_UNSUPPORTED (logged); PEAL_ERR_MEMORY. */

@@ -29,7 +29,8 @@ enum {
     PEALI_CUDA_FEW = 4, /* sources, for which each kernel has a loop */
     PEALI_CUDA_OPS = 72,
     PEALI_CUDA_LOCS = 272, /* with these two, a call takes less than the 4 KiB of parameters that every driver has */
-    PEALI_CUDA_LANES = 64, /* enough CTAs to fill NVLink */
+    PEALI_CUDA_LANES = 64, /* with areas: enough CTAs to fill NVLink with what they store there */
+    PEALI_CUDA_DIRECT_LANES = 128, /* and without: of direct calls, which on H200 move more with more CTAs */
     PEALI_CUDA_SLOTS = 64, /* landing slots of a rank in one slice */
     PEALI_CUDA_PACK = 16,
     PEALI_CUDA_VOTE = 48,        /* three lines of LL (cuda/direct.cuh) */
@@ -103,7 +104,8 @@ typedef struct peali_cuda_op {
 /*
  * How all of a call is done where every rank's IN and OUT are mapped by all others: each CTA runs one slice, whose operations load
  * from INs and store into OUTs of any rank, where they lie. Of an operand, `where` is then PEALI_CUDA_SLOT + a rank, and `slot`
- * PEALI_CUDA_IN or PEALI_CUDA_OUT. Whether it is done so, the ranks agree on in the call itself (cuda/direct.cuh).
+ * PEALI_CUDA_IN or PEALI_CUDA_OUT. Whether it is done so, the ranks agree on in the call itself (cuda/direct.cuh). Where they do
+ * not, those CTAs whose lanes have areas run the slices.
  */
 typedef struct peali_cuda_direct {
     uint32_t slices;     /* 0: no call is done so, and no rank votes */
@@ -139,12 +141,12 @@ typedef struct peali_cuda_engines {
 
 /* Of the scratch of every rank of a communicator, alike on all: bytes from its start, and of one area. */
 typedef struct peali_cuda_layout {
-    uint32_t lanes;
-    uint32_t pad;
+    uint32_t lanes;        /* the first ones, which have areas and scratch: */
+    uint32_t direct_lanes; /* all, which direct calls take */
     uint64_t board; /* [call mod 2][rank] uint64_t: what that rank calls: number of the call << 32 | signature */
-    uint64_t left;  /* [lane][rank] uint32_t: the last epoch that this rank has left */
-    uint64_t flags; /* [lane][area][PEALI_CUDA_SLOTS] uint32_t; of a direct slice: one of each rank, which has ended its part */
-    uint64_t votes; /* [lane][area][rank] of PEALI_CUDA_VOTE bytes: where that rank's vectors lie for this device, and its scalar */
+    uint64_t left;  /* [direct lane][rank] uint32_t: the last epoch that this rank has left */
+    uint64_t flags; /* [direct lane][area][PEALI_CUDA_SLOTS] uint32_t; direct: one of each rank, which has ended its part */
+    uint64_t votes; /* [direct lane][area][rank] of PEALI_CUDA_VOTE bytes: where that rank's vectors lie here, and its scalar */
     uint64_t tmp, tmp_bytes; /* [lane] of tmp_bytes: the program's own scratch buffers, which no peer touches */
     uint64_t areas[PEALI_CUDA_PROTOS];      /* [lane][area] of area_bytes each: apart, so no data looks like a flag */
     uint64_t area_bytes[PEALI_CUDA_PROTOS]; /* whole KiB */

@@ -123,14 +123,16 @@ static bool add_instr(const peali_program *p, const peali_instr *i, peali_cuda_c
     return fits;
 }
 
-void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_cuda_call *call)
+void peali_cuda_load_direct(const peali_program *program, uint32_t most, peali_cuda_call *call, uint32_t *ctas)
 {
     peali_cuda_direct *d = &call->direct;
     uint32_t nlocs = locs_of(call);
     bool fits = true;
-    cut(call, ctas);
+    const uint32_t wanted = most > *ctas ? most : *ctas;
+    cut(call, wanted);
     if (d->slices == 0)
         return;
+    *ctas = wanted;
     d->first = d->end = call->nops;
     for (int32_t k = 1; k < program->ninstrs - 1 && fits; k++)
         fits = add_instr(program, &program->instrs[k], call, &nlocs);

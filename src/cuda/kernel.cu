@@ -400,6 +400,12 @@ DEVICE uint32_t touch_first(const peali_cuda_call &c, uint32_t thread)
     return at < c.touch_bytes ? touch((const unsigned char *)c.in + c.touch + at) : 0;
 }
 
+/* Those whose lanes have areas share the slices. */
+template <class P> DEVICE uint32_t working_ctas(const peali_cuda_call &c)
+{
+    return P::DIRECT && c.layout.lanes < ctas_here() ? c.layout.lanes : ctas_here();
+}
+
 template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
 {
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), asked = ask_for_parameters(c);
@@ -426,9 +432,10 @@ template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
         come_by(threads);
         r = {r.epoch + 1, 1, r.dead, false};
     }
-    for (uint32_t number = agreed ? c.slices : cta_here(); number < c.slices; number += ctas_here()) {
+    const uint32_t ctas = working_ctas<P>(c);
+    for (uint32_t number = agreed || cta_here() >= ctas ? c.slices : cta_here(); number < c.slices; number += ctas) {
         slice s = slice_of(c, number);
-        if (!run_slice<P, A>(s, r, c.slices - number <= ctas_here()))
+        if (!run_slice<P, A>(s, r, c.slices - number <= ctas))
             return;
         r = {r.epoch + 1, c.all_hear, r.dead, false};
     }

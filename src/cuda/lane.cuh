@@ -67,7 +67,7 @@ DEVICE void clean(const slice &s)
     unsigned char *scratch = s.c.scratch[s.c.me];
     uint64_t area = 2 * s.lane + (s.epoch & 1);
     const quad zero = {0, 0, 0, 0};
-    for (int proto = PEALI_CUDA_LL; proto <= PEALI_CUDA_LL128; proto++) {
+    for (int proto = PEALI_CUDA_LL; proto <= PEALI_CUDA_LL128 && s.lane < l.lanes; proto++) {
         uint32_t part = s.epoch / CLEAN_EVERY % (uint32_t)(l.area_bytes[proto] / CLEAN_BYTES);
         unsigned char *at = scratch + l.areas[proto] + area * l.area_bytes[proto] + part * (uint64_t)CLEAN_BYTES;
         for (uint32_t i = s.thread; i < CLEAN_BYTES / sizeof zero; i += s.threads)

@@ -52,10 +52,11 @@ PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const 
 bool peali_cuda_one_round(peali_program *const *programs);
 
 /*
- * Lets CALL, which peali_cuda_load filled for a launch of CTAS, be done so where its ranks' vectors are mapped (call->views, which
- * are the caller's to fill), and as before where they are not. PROGRAM: this rank's, of such a set, by the same algorithm.
+ * Lets CALL, which peali_cuda_load filled for a launch of *CTAS, be done so where its ranks' vectors are mapped (call->views, which
+ * are the caller's to fill), and as before where they are not. PROGRAM: this rank's, of such a set, by the same algorithm. MOST, up
+ * to the layout's direct lanes: then the launch takes so many CTAs, if that is more; the same on all ranks.
  */
-void peali_cuda_load_direct(const peali_program *program, uint32_t ctas, peali_cuda_call *call);
+void peali_cuda_load_direct(const peali_program *program, uint32_t most, peali_cuda_call *call, uint32_t *ctas);
 
 /* The kernel that runs CALL, by name. */
 const char *peali_cuda_kernel(const peali_cuda_call *call);

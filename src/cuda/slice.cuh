@@ -293,7 +293,7 @@ DEVICE_SLOW void report(const peali_cuda_call &c, uint32_t kind, uint32_t epoch,
         return;
     const peali_cuda_report r = look_around(c, epoch, op, own);
     tell_host(c.report, r, kind == PEALI_CUDA_LATE && r.its ? (uint32_t)PEALI_CUDA_DIFFERS : kind);
-    for (uint32_t i = 1; i < c.layout.lanes; i++)
+    for (uint32_t i = 1; i < c.layout.direct_lanes; i++)
         store_relaxed(&c.lane[i].dead, 1);
 }
 

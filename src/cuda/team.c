@@ -28,7 +28,7 @@ static void name_process(void)
 
 static peal_status get_memory(peali_team *t, size_t bytes)
 {
-    const size_t lanes = PEALI_CUDA_LANES * sizeof(peali_cuda_lane) + PEALI_CUDA_PACK; /* and the token */
+    const size_t lanes = PEALI_CUDA_DIRECT_LANES * sizeof(peali_cuda_lane) + PEALI_CUDA_PACK; /* and the token */
     const char *call = "cuMemAlloc";
     peali_cu_result result = t->cu->MemAlloc(&t->mine, bytes);
     if (result == 0)
@@ -72,6 +72,7 @@ static peal_status furnish(peali_team *t, peali_team_card *card)
     if (result != 0)
         return peali_cuda_failed(t->rank, "cuDeviceGetUuid", result);
     (void)t->cu->DeviceGetPCIBusId(card->bus, sizeof card->bus, t->gpu->device);
+    (void)t->cu->DeviceGetAttribute(&card->sms, PEALI_CU_DEVICE_SMS, t->gpu->device);
     result = t->cu->StreamCreate(&t->stream, PEALI_CU_STREAM_NON_BLOCKING);
     if (result != 0)
         return peali_cuda_failed(t->rank, "cuStreamCreate", result);
@@ -263,7 +264,7 @@ bool peali_team_lines(const peali_team *team)
 
 void *peali_team_token(const peali_team *team)
 {
-    return (void *)(uintptr_t)(team->lanes + PEALI_CUDA_LANES * sizeof(peali_cuda_lane));
+    return (void *)(uintptr_t)(team->lanes + PEALI_CUDA_DIRECT_LANES * sizeof(peali_cuda_lane));
 }
 
 void peali_team_address(const peali_team *t, peali_cuda_call *call, const void *in, void *out)

@@ -26,7 +26,8 @@ enum { PEALI_TEAM_BUS = 16 };
 typedef struct peali_team_card {
     int32_t status;       /* a peal_status: this rank's outcome so far */
     int32_t exported;     /* handle is one */
-    int32_t rank, pad;    /* in the communicator */
+    int32_t rank;         /* in the communicator */
+    int32_t sms;          /* multiprocessors; 0: not known */
     peali_cu_uuid device;
     char bus[PEALI_TEAM_BUS]; /* where people find it: of PCI */
     uint64_t process;     /* equal on ranks of one process */

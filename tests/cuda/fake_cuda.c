@@ -156,6 +156,7 @@ peali_cu_result cuDeviceGetAttribute(int *value, peali_cu_enum attribute, peali_
     if (!exists(device))
         return INVALID_DEVICE;
     switch (attribute) {
+    case PEALI_CU_DEVICE_SMS: *value = fake_number("FAKE_CUDA_SMS", 132); return 0;
     case PEALI_CU_DEVICE_MAJOR: *value = arch / 10; return 0;
     case PEALI_CU_DEVICE_MINOR: *value = arch % 10; return 0;
     case PEALI_CU_DEVICE_RDMA_ORDERING: *value = 0; return 0;

@@ -324,7 +324,7 @@ static bool all_reached(const struct CUctx_st *context, const peali_cuda_call *c
         all = all && fake_reaches(context, (uintptr_t)call->scratch[x], call->layout.bytes) &&
               !(fake_barred() && fake_foreign(context, (uintptr_t)call->scratch[x]));
     all = all && (!call->messages || fake_reaches(context, (uintptr_t)call->post, sizeof *call->post));
-    return all && fake_reaches(context, (uintptr_t)call->lane, PEALI_CUDA_LANES * sizeof *call->lane) &&
+    return all && fake_reaches(context, (uintptr_t)call->lane, call->layout.direct_lanes * sizeof *call->lane) &&
            fake_reaches(context, (uintptr_t)call->report, sizeof *call->report) && fake_reaches(context, (uintptr_t)call->abort, 4);
 }
 

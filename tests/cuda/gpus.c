@@ -234,13 +234,13 @@ static bool load(const member *m, const gpus_call *c, peali_program **programs, 
 }
 
 /* Buffers of other ranks are where they are: all are threads. Of calls that only some ranks vote for, one votes against it. */
-static void load_direct(const member *m, const gpus_call *c, const buffers *b, peali_cuda_call *call, uint32_t ctas)
+static void load_direct(const member *m, const gpus_call *c, const buffers *b, peali_cuda_call *call, uint32_t *ctas)
 {
     peali_program *place[GPUS_MOST];
     const unsigned char *to = has_out(c, m->rank) ? b->out : b->in; /* without OUT: nobody stores there */
     lower(m->g, c, PEALI_PLACE, place);
     if (peali_cuda_one_round(place))
-        peali_cuda_load_direct(place[m->rank], ctas, call);
+        peali_cuda_load_direct(place[m->rank], c->wide ? m->g->layout.direct_lanes : 0, call, ctas);
     for (int r = 0; r < m->g->n; r++) {
         if (call->direct.slices && (c->direct == 1 || (int)(c->seed % (uint32_t)m->g->n) != m->rank))
             call->views[r] = (peali_cuda_view){(uintptr_t)b->in - call->in_skip, (uintptr_t)to - call->out_skip};
@@ -294,7 +294,7 @@ static void make_call(member *m, int number)
     prepare(m->g, c, m->rank, &b);
     complete(m, c, &b, &call);
     if (c->direct && c->job.proto == PEALI_CUDA_BULK)
-        load_direct(m, c, &b, &call, ctas);
+        load_direct(m, c, &b, &call, &ctas);
     if (draw(m, 8) == 0)
         nap(draw(m, 300000));
     if (c->slow == m->rank + 1)
@@ -393,7 +393,7 @@ gpus *gpus_create(int n, size_t scratch)
     for (int r = 0; r < n; r++) {
         g->scratch[r] = aligned_alloc(1024, (g->layout.bytes + 1023) / 1024 * 1024);
         memset(g->scratch[r], 0, g->layout.bytes);
-        g->lane[r] = calloc(g->layout.lanes, sizeof *g->lane[r]);
+        g->lane[r] = calloc(g->layout.direct_lanes, sizeof *g->lane[r]);
     }
     return g;
 }
@@ -413,11 +413,11 @@ void gpus_wind(gpus *g, uint32_t epoch)
     for (int r = 0; r < g->n; r++) {
         uint32_t *left = (uint32_t *)(g->scratch[r] + g->layout.left);
         uint64_t *board = (uint64_t *)(g->scratch[r] + g->layout.board);
-        for (uint32_t i = 0; i < g->layout.lanes * (uint32_t)g->n; i++)
+        for (uint32_t i = 0; i < g->layout.direct_lanes * (uint32_t)g->n; i++)
             left[i] = epoch;
         for (int i = 0; i < 2 * g->n; i++)
             board[i] = (uint64_t)epoch << 32;
-        for (uint32_t i = 0; i < g->layout.lanes; i++)
+        for (uint32_t i = 0; i < g->layout.direct_lanes; i++)
             g->lane[r][i].epoch = g->lane[r][i].calls = epoch;
     }
 }

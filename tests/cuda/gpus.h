@@ -20,6 +20,7 @@ typedef struct gpus_call {
     unsigned threads;   /* of a block; 0: as the launcher chooses */
     int slow;           /* 1 + the rank that is late, or 0 */
     int direct;         /* bulk: all ranks' buffers are mapped (1), or those of one are not (2) */
+    int wide;           /* direct: with as many CTAs as there are lanes, of which some have no areas */
 } gpus_call;
 
 typedef struct gpus gpus;

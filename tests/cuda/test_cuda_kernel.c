@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gpus.h"
 #include "sched/sched.h"
@@ -125,6 +126,7 @@ static gpus_call random_call(int n)
     }
     c.in_place = draw(2) == 0;
     c.direct = (int)draw(3);
+    c.wide = draw(2) == 0;
     return c;
 }
 
@@ -145,6 +147,39 @@ static void in_a_row(void **ctx)
             assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_FINE);
         gpus_destroy(&g);
     }
+}
+
+/* Wide calls have lanes with flags and votes alone: no slices when they are voted down, and nothing to clean but those. */
+static void lanes_without_areas(void **ctx)
+{
+    enum { CALLS = 12, MARK = 0x5a };
+    const int n = 3;
+    gpus *g = gpus_create(n, 160 << 10);
+    const peali_cuda_layout *l = gpus_layout(g);
+    const uint64_t areas = 2 * l->lanes * l->area_bytes[PEALI_CUDA_BULK], none = 2 * l->lanes * PEALI_CUDA_SLOTS;
+    gpus_call calls[CALLS];
+    for (int i = 0; i < CALLS; i++) {
+        calls[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, "two_shot"), n, PEALI_CUDA_BULK, 60000);
+        calls[i].threads = 32 << (WARPS - 1);
+        calls[i].direct = calls[i].wide = 1;
+    }
+    assert_true(l->direct_lanes > l->lanes);
+    for (int r = 0; r < n; r++)
+        memset(gpus_scratch(g, r) + l->areas[PEALI_CUDA_BULK], MARK, areas);
+    gpus_wind(g, 2 * 1024 - 5); /* all ends just when both areas have been cleaned */
+    assert_int_equal(gpus_run(g, calls, 6, NULL, 0, NULL), 0);
+    assert_int_equal(gpus_direct(g), 6);
+    int stored = 0, old = 0;
+    for (uint64_t at = 0; at < areas; at++)
+        stored += gpus_scratch(g, 0)[l->areas[PEALI_CUDA_BULK] + at] != MARK;
+    for (uint64_t k = none; k < none / l->lanes * l->direct_lanes; k++)
+        old += ((uint32_t *)(gpus_scratch(g, 0) + l->flags))[k] != 0;
+    assert_true(stored == 0 && old == 0);
+    for (int i = 6; i < CALLS; i++)
+        calls[i].direct = 1 + i % 2;
+    assert_int_equal(gpus_run(g, calls + 6, CALLS - 6, NULL, 0, NULL), 0);
+    assert_int_equal(gpus_direct(g), 6 + (CALLS - 6) / 2);
+    gpus_destroy(&g);
 }
 
 /* Vectors that end at any byte of a word or a line, at any place; of so much that threads have one word of an exchange, 2 or 4. */
@@ -384,6 +419,24 @@ static void rank_is_missing(void **ctx)
     }
 }
 
+/* Lanes without areas end with the others, and do not wait once more each. */
+static void rank_is_missing_wide(void **ctx)
+{
+    gpus *g = gpus_create(3, 160 << 10);
+    gpus_call calls[20], none[20];
+    for (int i = 0; i < 20; i++) {
+        none[i] = calls[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, "two_shot"), 3, PEALI_CUDA_BULK, 5000);
+        calls[i].direct = calls[i].wide = 1;
+        none[i].algo = NULL;
+    }
+    const time_t begin = time(NULL);
+    gpus_deadline(g, 1000 * MS);
+    gpus_run(g, calls, 20, none, 1, NULL);
+    assert_true(gpus_report(g, 0)->kind == PEALI_CUDA_LATE && gpus_report(g, 0)->rank == 1);
+    assert_true(time(NULL) - begin < 20); /* not 20 times each of those lanes */
+    gpus_destroy(&g);
+}
+
 static void abort_ends_all(void **ctx)
 {
     for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
@@ -406,7 +459,7 @@ int main(void)
         cmocka_unit_test(in_a_row),          cmocka_unit_test(lines_are_cleaned), cmocka_unit_test(calls_differ),
         cmocka_unit_test(rank_is_missing),   cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
         cmocka_unit_test(odd_ends),          cmocka_unit_test(one_way),           cmocka_unit_test(credit_is_missing),
-        cmocka_unit_test(givers_differ),
+        cmocka_unit_test(givers_differ),     cmocka_unit_test(lanes_without_areas), cmocka_unit_test(rank_is_missing_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,8 +29,10 @@ static void layouts(void **ctx)
                 continue;
             }
             assert_true(l.bytes <= bytes && l.lanes >= 1 && l.lanes <= lanes && (l.lanes == lanes || bytes < 16 << 20));
-            assert_true(l.left >= l.board + 16 * (uint64_t)n && l.flags >= l.left + l.lanes * 4 * (uint64_t)n);
-            assert_true(l.tmp >= l.flags + l.lanes * 2 * PEALI_CUDA_SLOTS * 4 && l.tmp % 1024 == 0);
+            assert_true(l.direct_lanes == (n % 3 ? 2 * l.lanes : l.lanes) && l.direct_lanes <= PEALI_CUDA_DIRECT_LANES);
+            assert_true(l.left >= l.board + 16 * (uint64_t)n && l.flags >= l.left + l.direct_lanes * 4 * (uint64_t)n);
+            assert_true(l.votes >= l.flags + l.direct_lanes * 2 * PEALI_CUDA_SLOTS * 4);
+            assert_true(l.tmp >= l.votes + l.direct_lanes * 2 * (uint64_t)n * PEALI_CUDA_VOTE && l.tmp % 1024 == 0);
             uint64_t at = l.tmp + l.lanes * l.tmp_bytes;
             for (int p = 0; p < PEALI_CUDA_PROTOS; p++) {
                 assert_true(l.areas[p] == at && l.area_bytes[p] % 1024 == 0 && l.area_bytes[p] >= 4096);
@@ -398,7 +400,10 @@ static bool goes_direct(const peal_algo *algo, int n, int root)
     for (int r = 0; r < n; r++) {
         assert_int_equal(peali_cuda_load(push[r], &job, &layout, &call, &ctas), PEAL_OK);
         if (can) {
-            peali_cuda_load_direct(place[r], ctas, &call);
+            const uint32_t before = ctas, most = r % 2 ? before + 3 : before - 1;
+            peali_cuda_load_direct(place[r], most, &call, &ctas);
+            assert_int_equal(ctas, r % 2 ? most : before);
+            assert_int_equal(call.direct.slices, ctas);
             see_direct(place[r], &call);
         }
         peali_program_free(&push[r]);
