@@ -187,8 +187,8 @@ typedef struct peali_cuda_report {
  *   GIVES     gives all the same, and gets nothing,
  *   TAKES     gives nothing, and sums what it gets with its own,
  *   KEEPS     gives nothing, and keeps what it gets.
- * What is stored and loaded is a line for each word, from here on in area 0 of lane 0; areas are area_bytes apart. Found for each
- * call (peali_cuda_place).
+ * What is stored and loaded is a line for each word, from here on in area 0 of lane 0; areas are area_bytes apart. In a plan put,
+ * get and left are from the start of scratch, and what depends on buffers is open (peali_cuda_place).
  */
 enum {
     PEALI_CUDA_NO_EXCHANGE,
@@ -211,8 +211,9 @@ typedef struct peali_cuda_exchange {
     uint32_t early; /* bytes from IN to what is loaded first: what is put first */
     uint32_t mine;  /* SCATTERS: from IN to this rank's own part; MOVES, GIVES: from OUT to it */
     uint32_t part[PEALI_CUDA_FEW - 1]; /* SCATTERS: from IN to what is put; MOVES, KEEPS: from OUT to where it is kept */
-    uint32_t copies; /* MOVES, GIVES: 1: its own, too, from IN to OUT */
-    uint64_t left;   /* of lane 0: what the ranks have left */
+    uint8_t copies; /* MOVES, GIVES: 1: its own, too, from IN to OUT */
+    uint8_t to[PEALI_CUDA_FEW - 1]; /* whose scratch is put to */
+    uint64_t left;  /* of lane 0: what the ranks have left */
 } peali_cuda_exchange;
 
 typedef struct peali_cuda_call {

@@ -118,13 +118,13 @@ static uint32_t words_each(uint32_t words, uint32_t threads)
  * Is it an exchange, few words a thread, and a slice a CTA? Whether it is one may differ between ranks: the lines are the same. One
  * that has words of all needs no credit of them; one that gives asks for it.
  */
-static uint8_t shape_of(const peali_cuda_call *c, uint32_t ctas)
+static uint8_t shape_of(finding *f, uint32_t ctas)
 {
-    finding f = {.call = c};
+    const peali_cuda_call *c = f->call;
     const uint32_t most = PEALI_CUDA_WORDS * (PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD);
     const bool fits = c->slices == ctas && c->slice_packs < most / 2 && slice_words(c) <= most;
     const bool common = c->proto == PEALI_CUDA_LL && !c->scaled && !c->ranks && !c->messages && c->nranks > 1;
-    const uint8_t shape = fits && common ? find(&f) : PEALI_CUDA_NO_EXCHANGE;
+    const uint8_t shape = fits && common ? find(f) : PEALI_CUDA_NO_EXCHANGE;
     return c->all_hear || shape > PEALI_CUDA_MOVES ? shape : PEALI_CUDA_NO_EXCHANGE;
 }
 
@@ -135,37 +135,54 @@ static uint32_t exchange_threads(const peali_cuda_call *c)
     return ((words + each - 1) / each + 31) / 32 * 32 + PEALI_CUDA_BOARD;
 }
 
+/* All but what depends on a call's buffers and scratch. */
+static peali_cuda_exchange describe(const finding *f)
+{
+    const peali_cuda_call *call = f->call;
+    const uint64_t area = call->layout.areas[PEALI_CUDA_LL], part = call->part_bytes;
+    const uint64_t skip = f->sums ? call->in_skip : call->out_skip;
+    peali_cuda_exchange x = {.area_bytes = (uint32_t)call->layout.area_bytes[PEALI_CUDA_LL], .bytes = (uint32_t)part};
+    x.words = words_each(slice_words(call), call->threads - PEALI_CUDA_BOARD);
+    x.others = (uint32_t)(f->puts ? f->puts : f->gets);
+    x.before = f->before;
+    x.early = (uint32_t)(f->put_part[0] * part - call->in_skip);
+    x.mine = (uint32_t)(f->mine * part - skip);
+    x.copies = f->copies;
+    x.left = call->layout.left;
+    for (int k = 0; k < f->puts; k++) {
+        x.to[k] = (uint8_t)(f->put[k]->where - PEALI_CUDA_SLOT);
+        x.put[k] = area + f->put[k]->at * (uint64_t)PEALI_CUDA_PACK;
+    }
+    for (int k = 0; k < f->gets; k++)
+        x.get[k] = area + f->get[k]->at * (uint64_t)PEALI_CUDA_PACK;
+    for (uint32_t k = 0; k < x.others; k++)
+        x.part[k] = (uint32_t)((f->sums ? f->put_part[k] : f->get_part[k]) * part - skip);
+    return x;
+}
+
 void peali_cuda_find_exchange(peali_cuda_call *call, uint32_t ctas)
 {
-    call->exchanges = shape_of(call, ctas);
-    if (call->exchanges)
-        call->threads = exchange_threads(call);
+    finding f = {.call = call};
+    call->exchanges = shape_of(&f, ctas);
+    if (!call->exchanges)
+        return;
+    call->threads = exchange_threads(call);
+    call->exchange = describe(&f);
 }
 
 void peali_cuda_place(peali_cuda_call *call)
 {
-    finding f = {.call = call};
-    const uint64_t area = call->layout.areas[PEALI_CUDA_LL], part = call->part_bytes;
-    peali_cuda_exchange x = {.area_bytes = (uint32_t)call->layout.area_bytes[PEALI_CUDA_LL], .bytes = (uint32_t)part};
-    if (!call->exchanges || !find(&f))
+    peali_cuda_exchange *x = &call->exchange;
+    const bool reads = call->exchanges != PEALI_CUDA_KEEPS, writes = call->exchanges != PEALI_CUDA_GIVES || x->copies;
+    const uint64_t in = (uintptr_t)call->in, out = (uintptr_t)call->out, mine = (uintptr_t)call->scratch[call->me];
+    const uint64_t starts = (reads ? in : 0) | (writes ? out : 0) | (call->parts > 1 ? call->part_bytes : 0);
+    if (!call->exchanges)
         return;
-    const bool moves = !f.sums;
-    const uint64_t skip = moves ? call->out_skip : call->in_skip;
-    const uint64_t from = f.puts || f.sums ? (uintptr_t)call->in : 0, to = f.gets || f.copies ? (uintptr_t)call->out : 0;
-    const uint64_t starts = from | to | (call->parts > 1 ? part : 0);
-    x.plain = starts % 8 == 0 ? x.bytes / 8 * 8 : 0;
-    x.words = words_each(slice_words(call), call->threads - PEALI_CUDA_BOARD);
-    x.others = (uint32_t)(f.puts ? f.puts : f.gets);
-    x.before = f.before;
-    x.early = (uint32_t)(f.put_part[0] * part - call->in_skip);
-    x.mine = (uint32_t)(f.mine * part - skip);
-    x.copies = f.copies && (uintptr_t)call->in + call->out_skip != (uintptr_t)call->out + call->in_skip;
-    x.left = (uintptr_t)call->scratch[call->me] + call->layout.left;
-    for (int k = 0; k < f.puts; k++)
-        x.put[k] = (uintptr_t)call->scratch[f.put[k]->where - PEALI_CUDA_SLOT] + area + f.put[k]->at * (uint64_t)PEALI_CUDA_PACK;
-    for (int k = 0; k < f.gets; k++)
-        x.get[k] = (uintptr_t)call->scratch[call->me] + area + f.get[k]->at * (uint64_t)PEALI_CUDA_PACK;
-    for (uint32_t k = 0; k < x.others; k++)
-        x.part[k] = (uint32_t)((moves ? f.get_part[k] : f.put_part[k]) * part - skip);
-    call->exchange = x;
+    x->plain = starts % 8 == 0 ? x->bytes / 8 * 8 : 0;
+    x->copies = x->copies && in + call->out_skip != out + call->in_skip;
+    x->left += mine;
+    for (uint32_t k = 0; k < x->others; k++) {
+        x->put[k] += (uintptr_t)call->scratch[x->to[k]];
+        x->get[k] += mine;
+    }
 }

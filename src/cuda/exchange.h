@@ -6,10 +6,10 @@
 
 #include "cuda/call.h"
 
-/* Notes in CALL, of which all else is loaded for a launch of CTAS, whether it is one, and the threads that it then takes. */
+/* Notes in CALL, of which all else is loaded for a launch of CTAS, whether it is one, which, and the threads that it then takes. */
 void peali_cuda_find_exchange(peali_cuda_call *call, uint32_t ctas);
 
-/* What the host finds for the kernel when CALL has its buffers and scratch. */
+/* Completes that, once, when CALL has its buffers and scratch. */
 void peali_cuda_place(peali_cuda_call *call);
 
 #endif
