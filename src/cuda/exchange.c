@@ -100,7 +100,7 @@ static uint8_t find(finding *f)
     return !same ? (f->sums ? PEALI_CUDA_SCATTERS : PEALI_CUDA_NO_EXCHANGE) : f->sums ? PEALI_CUDA_SUMS : PEALI_CUDA_MOVES;
 }
 
-/* Of a slice of a part. */
+/* Of the longest slice of a part. */
 static uint32_t slice_words(const peali_cuda_call *c)
 {
     return 2 * (c->slice_packs + (c->long_slices > 0));
@@ -114,34 +114,41 @@ static uint32_t words_each(uint32_t words, uint32_t threads)
     return each;
 }
 
+/* By words: few for each thread, and a slice a CTA. By lines: the kernel counts bytes of the vector by 32 bits. */
+static bool fits(const peali_cuda_call *c, uint32_t ctas)
+{
+    const uint32_t most = PEALI_CUDA_WORDS * (PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD);
+    if (c->proto == PEALI_CUDA_LL)
+        return c->slices == ctas && c->slice_packs < most / 2 && slice_words(c) <= most;
+    return c->proto == PEALI_CUDA_LL128 && c->slices > 0 && c->parts * c->part_bytes < 1U << 31;
+}
+
 /*
- * Is it an exchange, few words a thread, and a slice a CTA? Whether it is one may differ between ranks: the lines are the same. One
- * that has words of all needs no credit of them; one that gives asks for it.
+ * Whether a call is an exchange may differ between ranks: the lines are the same. One that has words of all needs no credit of them;
+ * one that gives asks for it.
  */
 static uint8_t shape_of(finding *f, uint32_t ctas)
 {
     const peali_cuda_call *c = f->call;
-    const uint32_t most = PEALI_CUDA_WORDS * (PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD);
-    const bool fits = c->slices == ctas && c->slice_packs < most / 2 && slice_words(c) <= most;
-    const bool common = c->proto == PEALI_CUDA_LL && !c->scaled && !c->ranks && !c->messages && c->nranks > 1;
-    const uint8_t shape = fits && common ? find(f) : PEALI_CUDA_NO_EXCHANGE;
+    const bool common = !c->scaled && !c->ranks && !c->messages && c->nranks > 1;
+    const uint8_t shape = common && fits(c, ctas) ? find(f) : PEALI_CUDA_NO_EXCHANGE;
     return c->all_hear || shape > PEALI_CUDA_MOVES ? shape : PEALI_CUDA_NO_EXCHANGE;
 }
 
-/* A thread for each word, or each has as many. */
+/* A thread for each word, or each has as many; by lines, all. */
 static uint32_t exchange_threads(const peali_cuda_call *c)
 {
     const uint32_t words = slice_words(c), each = words_each(words, PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD);
-    return ((words + each - 1) / each + 31) / 32 * 32 + PEALI_CUDA_BOARD;
+    return c->proto == PEALI_CUDA_LL ? ((words + each - 1) / each + 31) / 32 * 32 + PEALI_CUDA_BOARD : PEALI_CUDA_BLOCK;
 }
 
 /* All but what depends on a call's buffers and scratch. */
 static peali_cuda_exchange describe(const finding *f)
 {
     const peali_cuda_call *call = f->call;
-    const uint64_t area = call->layout.areas[PEALI_CUDA_LL], part = call->part_bytes;
+    const uint64_t area = call->layout.areas[call->proto], part = call->part_bytes;
     const uint64_t skip = f->sums ? call->in_skip : call->out_skip;
-    peali_cuda_exchange x = {.area_bytes = (uint32_t)call->layout.area_bytes[PEALI_CUDA_LL], .bytes = (uint32_t)part};
+    peali_cuda_exchange x = {.area_bytes = (uint32_t)call->layout.area_bytes[call->proto], .bytes = (uint32_t)part};
     x.words = words_each(slice_words(call), call->threads - PEALI_CUDA_BOARD);
     x.others = (uint32_t)(f->puts ? f->puts : f->gets);
     x.before = f->before;

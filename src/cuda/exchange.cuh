@@ -1,9 +1,9 @@
 /*
  * Short calls of few ranks, of which a launch is little but waiting: each rank gives words to all others, by lines of 16 bytes, and
- * sums or keeps what comes; or one gives to all, or all give to one. That is what its program says, too (kernel.cu, ll); here nothing is left to interpret, as the host has
- * found that a thread has few words, a CTA one slice, and where the words go (cuda/exchange.c). A launch takes as long as its
- * instructions: on H200 a warp does one in about 10 cycles, for nothing is in any cache yet, so there are as few as can be before
- * the first store. SHAPE is the call's (cuda/call.h).
+ * sums or keeps what comes; or one gives to all, or all give to one. That is what its program says, too (kernel.cu, ll); here nothing
+ * is left to interpret, as the host has found that a thread has few words, a CTA one slice, and where the words go
+ * (cuda/exchange.c). A launch takes as long as its instructions: on H200 a warp does one in about 10 cycles, for nothing is in any
+ * cache yet, so there are as few as can be before the first store. SHAPE is the call's (cuda/call.h).
  */
 #ifndef PEALI_CUDA_EXCHANGE_CUH
 #define PEALI_CUDA_EXCHANGE_CUH
@@ -204,12 +204,12 @@ template <int OTHERS, int WORDS> struct word_lines {
  * The record of the lane is written beside the wait for the others: whatever becomes of that, no other launch reads it before this
  * one is over, and none goes on where one has given up.
  */
-template <int SHAPE> DEVICE void note_epoch(const slice &s)
+template <int SHAPE, uint32_t COME = ways<SHAPE>::COME> DEVICE void note_epoch(const slice &s)
 {
-    come_by(s.threads + ways<SHAPE>::COME);
+    come_by(s.threads + COME);
     if (s.thread >= 32)
         return;
-    see_off(s.threads + ways<SHAPE>::COME);
+    see_off(s.threads + COME);
     if (s.thread == 0)
         store_word((uint64_t *)&s.c.lane[s.lane], s.epoch | (uint64_t)ways<SHAPE>::BOTH << 32);
 }
@@ -284,9 +284,9 @@ DEVICE_SLOW bool enter_late(const peali_cuda_call &c, uint32_t epoch, uint32_t c
     return false;
 }
 
-DEVICE_SLOW void leave_due(const peali_cuda_call &c, uint32_t epoch, bool ok)
+DEVICE_SLOW bool leave_due(const peali_cuda_call &c, uint32_t epoch, bool ok)
 {
-    (void)leave(slice_now(c, epoch), true, ok);
+    return leave(slice_now(c, epoch), true, ok);
 }
 
 /* What has come goes to OUT: the sums; or all of it, and what is this rank's own. */
@@ -330,7 +330,7 @@ DEVICE void exchange_words(const peali_cuda_call &c, const word_place &p, const 
     if (way::GETS && ok)
         store_results<SHAPE>(c, arithmetic, lines, own);
     if (due(s))
-        leave_due(c, s.epoch, ok);
+        (void)leave_due(c, s.epoch, ok);
 }
 
 template <int SHAPE, class A, int WORDS>

@@ -4,7 +4,7 @@
  * sources (cuda/call.h has the rest).
  */
 #include "cuda/protocol.cuh"
-#include "cuda/exchange.cuh"
+#include "cuda/exchange_lines.cuh"
 
 /* LOC of operation T, which is in this rank's own memory: WHERE of it. */
 template <class P> DEVICE own_source own_of(const task &t, const peali_cuda_loc &loc, uint32_t where)
@@ -465,6 +465,13 @@ KERNEL(exchange, gives, exchange_gives, sum_real<float>)
 KERNEL(exchange, keeps, exchange_keeps, sum_real<float>)
 SUMS(exchange_takes)
 KERNEL(exchange_takes, any, exchange_takes, reduce_any)
+SUMS(exchange_lines)
+KERNEL(exchange_lines, any, exchange_lines, reduce_any)
+KERNEL(exchange_lines, moves, exchange_lines_moves, sum_real<float>)
+KERNEL(exchange_lines, gives, exchange_lines_gives, sum_real<float>)
+KERNEL(exchange_lines, keeps, exchange_lines_keeps, sum_real<float>)
+SUMS(exchange_lines_takes)
+KERNEL(exchange_lines_takes, any, exchange_lines_takes, reduce_any)
 SUMS(ll)
 SUMS(ll_rare)
 KERNEL(ll, any, ll_rare, reduce_any)

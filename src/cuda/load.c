@@ -556,15 +556,22 @@ const char *peali_cuda_kernel(const peali_cuda_call *call)
     static const char *const names[2][PEALI_CUDA_PROTOS][PEAL_TYPE_COUNT] = {
         {NAMES("ll"), NAMES("ll128"), NAMES("bulk")}, {NAMES("ll_rare"), NAMES("ll128_rare"), NAMES("bulk")}};
     static const char *const any[PEALI_CUDA_PROTOS] = {"peal_ll_any", "peal_ll128_any", "peal_bulk_any"};
-    static const char *const moves[PEALI_CUDA_SHAPES] = {[PEALI_CUDA_MOVES] = "peal_exchange_moves",
-                                                         [PEALI_CUDA_GIVES] = "peal_exchange_gives",
-                                                         [PEALI_CUDA_KEEPS] = "peal_exchange_keeps"};
-    static const char *const exchanges[2][PEAL_TYPE_COUNT] = {NAMES("exchange"), NAMES("exchange_takes")};
-    const bool takes = call->exchanges == PEALI_CUDA_TAKES;
-    if (moves[call->exchanges])
-        return moves[call->exchanges];
-    const char *own = call->exchanges ? exchanges[takes][call->type] : names[call->rare][call->proto][call->type];
+    static const char *const moves[2][PEALI_CUDA_SHAPES] = {
+        {[PEALI_CUDA_MOVES] = "peal_exchange_moves",
+         [PEALI_CUDA_GIVES] = "peal_exchange_gives",
+         [PEALI_CUDA_KEEPS] = "peal_exchange_keeps"},
+        {[PEALI_CUDA_MOVES] = "peal_exchange_lines_moves",
+         [PEALI_CUDA_GIVES] = "peal_exchange_lines_gives",
+         [PEALI_CUDA_KEEPS] = "peal_exchange_lines_keeps"}};
+    static const char *const exchanges[2][2][PEAL_TYPE_COUNT] = {
+        {NAMES("exchange"), NAMES("exchange_takes")}, {NAMES("exchange_lines"), NAMES("exchange_lines_takes")}};
+    static const char *const any_exchange[2][2] = {{"peal_exchange_any", "peal_exchange_takes_any"},
+                                                   {"peal_exchange_lines_any", "peal_exchange_lines_takes_any"}};
+    const bool lines = call->proto == PEALI_CUDA_LL128, takes = call->exchanges == PEALI_CUDA_TAKES;
+    if (moves[lines][call->exchanges])
+        return moves[lines][call->exchanges];
+    const char *own = call->exchanges ? exchanges[lines][takes][call->type] : names[call->rare][call->proto][call->type];
     if (call->op == PEAL_SUM && own)
         return own;
-    return !call->exchanges ? any[call->proto] : takes ? "peal_exchange_takes_any" : "peal_exchange_any";
+    return call->exchanges ? any_exchange[lines][takes] : any[call->proto];
 }

@@ -101,6 +101,23 @@ DEVICE void store_warp(unsigned char *at, uint64_t word, bool used)
         asm volatile("st.volatile.global.u64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
 }
 
+/* The same of 8 threads in a row, each of which has 16 bytes of the line. Not used: anything. */
+DEVICE quad load_row(const unsigned char *at, bool used)
+{
+    quad q;
+    __syncwarp();
+    asm volatile("{\n.reg .pred used;\nsetp.ne.u32 used, %5, 0;\n@used ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+                 : "=r"(q.x), "=r"(q.y), "=r"(q.z), "=r"(q.w) : "l"(at), "r"((uint32_t)used) : "memory");
+    return q;
+}
+
+DEVICE void store_row(unsigned char *at, quad q, bool used)
+{
+    __syncwarp();
+    if (used)
+        store_line(at, q);
+}
+
 /*
  * Data of bulk: ordered by flags. Landing slots are read once, and the first level of cache would only keep what is stale by
  * then.
@@ -131,6 +148,15 @@ DEVICE uint64_t load_early(const unsigned char *at)
 {
     uint64_t value;
     asm volatile("ld.global.u64 %0, [%1];" : "=l"(value) : "l"(at));
+    return value;
+}
+
+/* 0 where it is not to be. One instruction, behind which nothing waits yet. */
+DEVICE uint64_t load_if(const unsigned char *at, bool wanted)
+{
+    uint64_t value;
+    asm volatile("{\n.reg .pred wanted;\nsetp.ne.u32 wanted, %2, 0;\nmov.u64 %0, 0;\n@wanted ld.global.u64 %0, [%1];\n}"
+                 : "=l"(value) : "l"(at), "r"((uint32_t)wanted));
     return value;
 }
 

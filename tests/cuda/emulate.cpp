@@ -59,7 +59,9 @@ switch_stack:
     KERNEL_OF(proto, double)
 #define KERNELS_OF_ALL \
     SUMS_OF(exchange) KERNEL_OF(exchange, any) KERNEL_OF(exchange, moves) KERNEL_OF(exchange, gives) KERNEL_OF(exchange, keeps) \
-    SUMS_OF(exchange_takes) KERNEL_OF(exchange_takes, any) SUMS_OF(ll) SUMS_OF(ll_rare) KERNEL_OF(ll, any) \
+    SUMS_OF(exchange_takes) KERNEL_OF(exchange_takes, any) SUMS_OF(exchange_lines) KERNEL_OF(exchange_lines, any) \
+    KERNEL_OF(exchange_lines, moves) KERNEL_OF(exchange_lines, gives) KERNEL_OF(exchange_lines, keeps) \
+    SUMS_OF(exchange_lines_takes) KERNEL_OF(exchange_lines_takes, any) SUMS_OF(ll) SUMS_OF(ll_rare) KERNEL_OF(ll, any) \
     SUMS_OF(ll128) SUMS_OF(ll128_rare) KERNEL_OF(ll128, any) \
     SUMS_OF(bulk) KERNEL_OF(bulk, any)
 KERNELS_OF_ALL
@@ -93,7 +95,7 @@ struct fiber {
     const gate *at; /* waits there for the end of ROUND */
     uint32_t round;
     const unsigned char *address; /* of a warp's access */
-    uint64_t word;
+    uint64_t words[2];
     bool used;
 };
 
@@ -200,24 +202,34 @@ template <class Work> HIDDEN bool pass_warp(bool some, Work work)
     return pass(&here->warps[here->now->number / 32], 32, some, work);
 }
 
-/* What a warp loads or stores of one line: WORK gets its threads. */
-HIDDEN fiber **half_warp(uint32_t half)
+/* Word I of those that a warp loads or stores, each thread EACH of them; and where it lies. */
+HIDDEN uint64_t *word_of_warp(int i, int each, uint64_t **at)
 {
-    return &here->fibers[here->now->number / 32 * 32 + 16 * half];
+    fiber *f = here->fibers[here->now->number / 32 * 32 + i / each];
+    *at = f->used ? (uint64_t *)f->address + i % each : NULL;
+    return &f->words[i % each];
 }
 
-/* The flag first, and nothing before it. */
-void load_half(fiber **f)
+/* The flags of lines first, and nothing before them. */
+void load_words(int each)
 {
-    for (int i = 15; f[0]->used && i >= 0; i--)
-        f[i]->word = __atomic_load_n((const uint64_t *)f[i]->address, __ATOMIC_ACQUIRE);
+    uint64_t *at;
+    for (int i = 32 * each - 1; i >= 0; i--) {
+        uint64_t *word = word_of_warp(i, each, &at);
+        if (at)
+            *word = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    }
 }
 
-/* The flag last, and nothing after it. */
-void store_half(fiber **f)
+/* The flags last, and nothing after them. */
+void store_words(int each)
 {
-    for (int i = 0; f[0]->used && i < 16; i++)
-        __atomic_store_n((uint64_t *)f[i]->address, f[i]->word, __ATOMIC_RELEASE);
+    uint64_t *at;
+    for (int i = 0; i < 32 * each; i++) {
+        uint64_t *word = word_of_warp(i, each, &at);
+        if (at)
+            __atomic_store_n(at, *word, __ATOMIC_RELEASE);
+    }
 }
 
 HIDDEN void start(cta *c)
@@ -345,29 +357,37 @@ HIDDEN bool warp_any(bool some)
     return pass_warp(some, [] {});
 }
 
-HIDDEN uint64_t load_warp(const unsigned char *at, bool used)
+template <class Work> HIDDEN const uint64_t *access_warp(const unsigned char *at, uint64_t first, uint64_t second, bool used, Work work)
 {
     fiber *f = here->now;
     f->address = at;
+    f->words[0] = first;
+    f->words[1] = second;
     f->used = used;
-    f->word = 0;
-    pass_warp(false, [] {
-        load_half(half_warp(0));
-        load_half(half_warp(1));
-    });
-    return f->word;
+    pass_warp(false, work);
+    return f->words;
+}
+
+HIDDEN uint64_t load_warp(const unsigned char *at, bool used)
+{
+    return *access_warp(at, 0, 0, used, [] { load_words(1); });
 }
 
 HIDDEN void store_warp(unsigned char *at, uint64_t word, bool used)
 {
-    fiber *f = here->now;
-    f->address = at;
-    f->word = word;
-    f->used = used;
-    pass_warp(false, [] {
-        store_half(half_warp(0));
-        store_half(half_warp(1));
-    });
+    access_warp(at, word, 0, used, [] { store_words(1); });
+}
+
+HIDDEN quad load_row(const unsigned char *at, bool used)
+{
+    const uint64_t *w = access_warp(at, 0, 0, used, [] { load_words(2); });
+    quad q = {(uint32_t)w[0], (uint32_t)(w[0] >> 32), (uint32_t)w[1], (uint32_t)(w[1] >> 32)};
+    return q;
+}
+
+HIDDEN void store_row(unsigned char *at, quad q, bool used)
+{
+    access_warp(at, q.x | (uint64_t)q.y << 32, q.z | (uint64_t)q.w << 32, used, [] { store_words(2); });
 }
 
 HIDDEN void look_away()

@@ -27,6 +27,8 @@ void see_off(uint32_t threads);
 bool warp_any(bool some);
 uint64_t load_warp(const unsigned char *at, bool used);
 void store_warp(unsigned char *at, uint64_t word, bool used);
+quad load_row(const unsigned char *at, bool used);
+void store_row(unsigned char *at, quad q, bool used);
 void look_away();
 
 DEVICE uint32_t ask(const peali_cuda_call *c, size_t at, uint32_t = 0)
@@ -57,6 +59,11 @@ DEVICE uint32_t touch(const unsigned char *at)
 DEVICE uint64_t load_early(const unsigned char *at)
 {
     return *(const uint64_t *)at;
+}
+
+DEVICE uint64_t load_if(const unsigned char *at, bool wanted)
+{
+    return wanted ? *(const uint64_t *)at : 0;
 }
 
 DEVICE void want(uint32_t)

@@ -302,7 +302,7 @@ static void make_call(member *m, int number)
     const uint32_t epoch = call.lane[0].epoch;
     const uint32_t threads = c->threads ? c->threads + PEALI_CUDA_BOARD : call.threads;
     peali_cuda_order(&call, threads);
-    if (threads < call.threads) /* too few for its words */
+    if (threads < call.threads || draw(m, 8) == 0) /* too few for its words; or, as ranks need not agree on that, for once */
         call.exchanges = PEALI_CUDA_NO_EXCHANGE;
     peali_emulate(peali_cuda_kernel(&call), ctas, threads, &call);
     if (call.direct.slices && call.lane[0].epoch - epoch == 1) /* else slices followed */

@@ -279,6 +279,33 @@ static void credit_is_missing(void **ctx)
     }
 }
 
+/* Exchanges by lines, of several slices for each CTA; a rank is now and then interpreted. Flags go round, and lines are cleaned. */
+static void long_exchanges(void **ctx)
+{
+    enum { CALLS = 100 / ONE_OF };
+    const peal_algo *const algos[] = {peali_algo_find(PEAL_ALLREDUCE, "one_shot"), peali_algo_find(PEAL_ALLGATHER, "direct"),
+                                      peali_algo_find(PEAL_REDUCE_SCATTER, "direct"), peali_algo_find(PEAL_BROADCAST, "direct"),
+                                      peali_algo_find(PEAL_REDUCE, "direct")};
+    for (int n = 2; n <= 4; n++) {
+        gpus *g = gpus_create(n, 160 << 10);
+        gpus_call calls[CALLS];
+        for (int i = 0; i < CALLS; i++) {
+            gpus_call c = call_of(algos[draw(5)], n, PEALI_CUDA_LL128, 3000 + draw(5000));
+            c.job.type = i % 5 == 0 ? PEAL_UINT8 : i % 2 ? PEAL_FLOAT : PEAL_INT32;
+            c.job.op = i % 7 == 0 ? PEAL_MAX : PEAL_SUM;
+            c.in_place = draw(2) == 0;
+            c.in_shift = c.out_shift = i % 4 == 0 ? draw(16) : 0;
+            c.threads = draw(3) ? 0 : 32;
+            calls[i] = c;
+        }
+        gpus_wind(g, (uint32_t[]){0xfffffff0u, 1016, 65532}[n - 2]);
+        assert_int_equal(gpus_run(g, calls, CALLS, NULL, 0, NULL), 0);
+        for (int r = 0; r < n; r++)
+            assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_FINE);
+        gpus_destroy(&g);
+    }
+}
+
 /* Every type and operation, by a sum in rank order and by one that is not. */
 static void all_types(void **ctx)
 {
@@ -460,6 +487,7 @@ int main(void)
         cmocka_unit_test(rank_is_missing),   cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
         cmocka_unit_test(odd_ends),          cmocka_unit_test(one_way),           cmocka_unit_test(credit_is_missing),
         cmocka_unit_test(givers_differ),     cmocka_unit_test(lanes_without_areas), cmocka_unit_test(rank_is_missing_wide),
+        cmocka_unit_test(long_exchanges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

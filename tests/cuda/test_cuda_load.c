@@ -448,8 +448,10 @@ static void exchange_of(peali_cuda_call *call, peal_kind kind, int n)
     peali_cuda_place(call);
     const peali_cuda_exchange *x = &call->exchange;
     assert_int_equal(call->exchanges, gather ? PEALI_CUDA_MOVES : scatter ? PEALI_CUDA_SCATTERS : PEALI_CUDA_SUMS);
-    assert_true((gather || x->before == 1) && x->others == (uint32_t)n - 1 && (x->words == 1 || x->words == 2 || x->words == 4));
-    assert_true(x->words * (call->threads - PEALI_CUDA_BOARD) >= 2 * packs_of(call, 0) && call->threads <= PEALI_CUDA_BLOCK);
+    const bool words = call->proto == PEALI_CUDA_LL;
+    assert_true((gather || x->before == 1) && x->others == (uint32_t)n - 1 && call->threads <= PEALI_CUDA_BLOCK);
+    assert_true(!words || x->words == 1 || x->words == 2 || x->words == 4);
+    assert_true(!words || x->words * (call->threads - PEALI_CUDA_BOARD) >= 2 * packs_of(call, 0));
     assert_true(x->early == (scatter ? x->part[0] : 0) && (call->parts == 1 || x->mine == call->part_bytes));
     for (int k = 0; k < n - 1; k++) {
         assert_int_not_equal(x->put[k] >> 24, 2);
@@ -467,6 +469,7 @@ static void exchanges(void **ctx)
 {
     enum { ANY = 0, KIB = 1024 / sizeof(float) };
     static const char *const sums = "peal_exchange_float", *const moves = "peal_exchange_moves", *const lines = "peal_ll_float";
+    static const char *const long_sums = "peal_exchange_lines_float", *const long_moves = "peal_exchange_lines_moves";
     const struct {
         peal_kind kind;
         int n;
@@ -478,7 +481,14 @@ static void exchanges(void **ctx)
                  {PEAL_ALLREDUCE, ANY, 1000, PEALI_CUDA_LL, PEAL_SUM, sums},
                  {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL, PEAL_MAX, "peal_exchange_any"},
                  {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL, PEAL_AVG, "peal_ll_rare_float"},
-                 {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL128, PEAL_SUM, "peal_ll128_float"},
+                 {PEAL_ALLREDUCE, ANY, 2, PEALI_CUDA_LL128, PEAL_SUM, long_sums},
+                 {PEAL_ALLREDUCE, ANY, 4096 * KIB + 1, PEALI_CUDA_LL128, PEAL_SUM, long_sums},
+                 {PEAL_ALLREDUCE, ANY, 4096 * KIB + 1, PEALI_CUDA_LL128, PEAL_PROD, "peal_exchange_lines_any"},
+                 {PEAL_ALLREDUCE, ANY, 99, PEALI_CUDA_LL128, PEAL_PREMUL_SUM, "peal_ll128_rare_float"},
+                 {PEAL_ALLREDUCE, 2, 2097151 * KIB, PEALI_CUDA_LL128, PEAL_SUM, long_sums},
+                 {PEAL_ALLREDUCE, 2, 2097152 * KIB, PEALI_CUDA_LL128, PEAL_SUM, "peal_ll128_float"},
+                 {PEAL_ALLGATHER, ANY, 513 * KIB, PEALI_CUDA_LL128, PEAL_SUM, long_moves},
+                 {PEAL_REDUCE_SCATTER, ANY, 513 * KIB, PEALI_CUDA_LL128, PEAL_SUM, long_sums},
                  {PEAL_ALLREDUCE, 2, 512 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
                  {PEAL_ALLREDUCE, 2, 512 * KIB + 5, PEALI_CUDA_LL, PEAL_SUM, lines},
                  {PEAL_ALLREDUCE, 3, 128 * KIB, PEALI_CUDA_LL, PEAL_SUM, sums},
