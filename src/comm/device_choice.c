@@ -15,46 +15,51 @@ static const struct row {
     int ranks;    /* up to; where some are out of reach: nodes */
     size_t bytes; /* of the vector, up to; allgather and reduce_scatter: of all ranks together */
     const char *algo;
-    int proto; /* a peali_cuda_proto; DIRECT or ENGINES, which are passed over where they cannot be had */
+    int proto; /* a peali_cuda_proto; LL128, DIRECT or ENGINES are passed over where they cannot be had */
+    uint32_t ctas; /* at most; 0: as many as there are */
 } table[] = {
     /* 2 and 4 ranks: measured on H200 (graph replay, float sums, default scratch). More: what those have shown. */
-    {PEAL_ALLREDUCE, 2, 512 << 10, "one_shot", PEALI_CUDA_LL},
-    {PEAL_ALLREDUCE, 4, 64 << 10, "one_shot", PEALI_CUDA_LL},
-    {PEAL_ALLREDUCE, 4, 128 << 10, "one_shot", PEALI_CUDA_LL128},
-    {PEAL_ALLREDUCE, 4, 1 << 20, "two_shot", PEALI_CUDA_LL128},
-    {PEAL_ALLREDUCE, 2, (128 << 20) - 1, "two_shot", DIRECT},
-    {PEAL_ALLREDUCE, 2, SIZE_MAX, "two_shot", ENGINES},
-    {PEAL_ALLREDUCE, 4, (256 << 20) - 1, "two_shot", DIRECT},
-    {PEAL_ALLREDUCE, 4, SIZE_MAX, "two_shot", ENGINES},
-    {PEAL_ALLREDUCE, 16, 32 << 10, "one_shot", PEALI_CUDA_LL},
-    {PEAL_ALLREDUCE, 16, 256 << 10, "two_shot", PEALI_CUDA_LL128},
-    {PEAL_ALLREDUCE, 16, 1 << 20, "two_shot", PEALI_CUDA_BULK},
-    {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", DIRECT},
-    {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", PEALI_CUDA_BULK},
-    {PEAL_ALLGATHER, 2, 1 << 20, "direct", PEALI_CUDA_LL},
-    {PEAL_ALLGATHER, 16, 2 << 10, "direct", PEALI_CUDA_LL},
-    {PEAL_ALLGATHER, 16, 2 << 20, "direct", PEALI_CUDA_LL128},
-    {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", DIRECT},
-    {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
-    {PEAL_REDUCE_SCATTER, 2, 1 << 20, "direct", PEALI_CUDA_LL},
-    {PEAL_REDUCE_SCATTER, 16, 64 << 10, "direct", PEALI_CUDA_LL},
-    {PEAL_REDUCE_SCATTER, 16, 2 << 20, "direct", PEALI_CUDA_LL128},
-    {PEAL_REDUCE_SCATTER, 16, SIZE_MAX, "direct", DIRECT},
-    {PEAL_REDUCE_SCATTER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK},
-    {PEAL_BROADCAST, 4, 64 << 10, "direct", PEALI_CUDA_LL},
-    {PEAL_BROADCAST, 16, 64 << 10, "binomial", PEALI_CUDA_LL},
-    {PEAL_BROADCAST, 2, 1 << 20, "binomial", PEALI_CUDA_LL128},
-    {PEAL_BROADCAST, 2, SIZE_MAX, "two_shot", DIRECT},
-    {PEAL_BROADCAST, 16, 2 << 20, "two_shot", PEALI_CUDA_LL128},
-    {PEAL_BROADCAST, 16, SIZE_MAX, "two_shot", DIRECT},
-    {PEAL_BROADCAST, 16, SIZE_MAX, "chain", PEALI_CUDA_BULK},
-    {PEAL_REDUCE, 4, 128 << 10, "direct", PEALI_CUDA_LL},
-    {PEAL_REDUCE, 16, 128 << 10, "binomial", PEALI_CUDA_LL},
-    {PEAL_REDUCE, 2, 512 << 10, "binomial", PEALI_CUDA_BULK},
-    {PEAL_REDUCE, 2, 1 << 20, "binomial", PEALI_CUDA_LL128},
-    {PEAL_REDUCE, 16, 1 << 20, "two_shot", PEALI_CUDA_LL128},
-    {PEAL_REDUCE, 16, SIZE_MAX, "two_shot", DIRECT},
-    {PEAL_REDUCE, 16, SIZE_MAX, "two_tree", PEALI_CUDA_BULK},
+    {PEAL_ALLREDUCE, 2, 128 << 10, "one_shot", PEALI_CUDA_LL, 0},
+    {PEAL_ALLREDUCE, 2, (2 << 20) - 1, "one_shot", PEALI_CUDA_LL128, 0},
+    {PEAL_ALLREDUCE, 2, 24 << 20, "one_shot", PEALI_CUDA_LL128, 32},
+    {PEAL_ALLREDUCE, 4, 64 << 10, "one_shot", PEALI_CUDA_LL, 0},
+    {PEAL_ALLREDUCE, 4, 128 << 10, "one_shot", PEALI_CUDA_LL128, 0},
+    {PEAL_ALLREDUCE, 4, 1 << 20, "two_shot", PEALI_CUDA_LL128, 0},
+    {PEAL_ALLREDUCE, 2, (128 << 20) - 1, "two_shot", DIRECT, 0},
+    {PEAL_ALLREDUCE, 2, SIZE_MAX, "two_shot", ENGINES, 0},
+    {PEAL_ALLREDUCE, 4, (256 << 20) - 1, "two_shot", DIRECT, 0},
+    {PEAL_ALLREDUCE, 4, SIZE_MAX, "two_shot", ENGINES, 0},
+    {PEAL_ALLREDUCE, 16, 32 << 10, "one_shot", PEALI_CUDA_LL, 0},
+    {PEAL_ALLREDUCE, 16, 256 << 10, "two_shot", PEALI_CUDA_LL128, 0},
+    {PEAL_ALLREDUCE, 16, 1 << 20, "two_shot", PEALI_CUDA_BULK, 0},
+    {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", DIRECT, 0},
+    {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", PEALI_CUDA_BULK, 0},
+    {PEAL_ALLGATHER, 2, 512 << 10, "direct", PEALI_CUDA_LL, 0},
+    {PEAL_ALLGATHER, 2, 24 << 20, "direct", PEALI_CUDA_LL128, 0},
+    {PEAL_ALLGATHER, 16, 2 << 10, "direct", PEALI_CUDA_LL, 0},
+    {PEAL_ALLGATHER, 16, 2 << 20, "direct", PEALI_CUDA_LL128, 0},
+    {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", DIRECT, 0},
+    {PEAL_ALLGATHER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK, 0},
+    {PEAL_REDUCE_SCATTER, 2, 512 << 10, "direct", PEALI_CUDA_LL, 0},
+    {PEAL_REDUCE_SCATTER, 2, 24 << 20, "direct", PEALI_CUDA_LL128, 0},
+    {PEAL_REDUCE_SCATTER, 16, 64 << 10, "direct", PEALI_CUDA_LL, 0},
+    {PEAL_REDUCE_SCATTER, 16, 2 << 20, "direct", PEALI_CUDA_LL128, 0},
+    {PEAL_REDUCE_SCATTER, 16, SIZE_MAX, "direct", DIRECT, 0},
+    {PEAL_REDUCE_SCATTER, 16, SIZE_MAX, "direct", PEALI_CUDA_BULK, 0},
+    {PEAL_BROADCAST, 2, 128 << 10, "direct", PEALI_CUDA_LL, 0},
+    {PEAL_BROADCAST, 2, 6 << 20, "direct", PEALI_CUDA_LL128, 0},
+    {PEAL_BROADCAST, 4, 64 << 10, "direct", PEALI_CUDA_LL, 0},
+    {PEAL_BROADCAST, 16, 64 << 10, "binomial", PEALI_CUDA_LL, 0},
+    {PEAL_BROADCAST, 2, SIZE_MAX, "two_shot", DIRECT, 0},
+    {PEAL_BROADCAST, 16, 2 << 20, "two_shot", PEALI_CUDA_LL128, 0},
+    {PEAL_BROADCAST, 16, SIZE_MAX, "two_shot", DIRECT, 0},
+    {PEAL_BROADCAST, 16, SIZE_MAX, "chain", PEALI_CUDA_BULK, 0},
+    {PEAL_REDUCE, 4, 128 << 10, "direct", PEALI_CUDA_LL, 0},
+    {PEAL_REDUCE, 2, 8 << 20, "direct", PEALI_CUDA_LL128, 0},
+    {PEAL_REDUCE, 16, 128 << 10, "binomial", PEALI_CUDA_LL, 0},
+    {PEAL_REDUCE, 16, 1 << 20, "two_shot", PEALI_CUDA_LL128, 0},
+    {PEAL_REDUCE, 16, SIZE_MAX, "two_shot", DIRECT, 0},
+    {PEAL_REDUCE, 16, SIZE_MAX, "two_tree", PEALI_CUDA_BULK, 0},
 };
 
 /* Bytes that keep the threads of a CTA busy for about as long as a start takes; of those with messages, the proxy. */
@@ -74,14 +79,14 @@ static size_t vector_bytes(const peal_comm *comm, const peali_call *c)
 
 /* Some ranks are out of reach. */
 static const struct row far[] = {
-    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical_leaders", PEALI_CUDA_BULK},
-    {PEAL_ALLREDUCE, 2, SIZE_MAX, "hierarchical_doubling", PEALI_CUDA_BULK},
-    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 256 << 10, "hierarchical_doubling", PEALI_CUDA_BULK},
-    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK},
-    {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, SIZE_MAX, "ring", PEALI_CUDA_BULK},
-    {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, SIZE_MAX, "ring", PEALI_CUDA_BULK},
-    {PEAL_BROADCAST, PEALI_DEVICE_RANKS, SIZE_MAX, "binomial", PEALI_CUDA_BULK},
-    {PEAL_REDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "binomial", PEALI_CUDA_BULK},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical_leaders", PEALI_CUDA_BULK, 0},
+    {PEAL_ALLREDUCE, 2, SIZE_MAX, "hierarchical_doubling", PEALI_CUDA_BULK, 0},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 256 << 10, "hierarchical_doubling", PEALI_CUDA_BULK, 0},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK, 0},
+    {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, SIZE_MAX, "ring", PEALI_CUDA_BULK, 0},
+    {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, SIZE_MAX, "ring", PEALI_CUDA_BULK, 0},
+    {PEAL_BROADCAST, PEALI_DEVICE_RANKS, SIZE_MAX, "binomial", PEALI_CUDA_BULK, 0},
+    {PEAL_REDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "binomial", PEALI_CUDA_BULK, 0},
 };
 
 static bool apart(const peal_comm *comm)
@@ -125,24 +130,40 @@ static bool can_engines(const peal_comm *comm, const peali_call *c, const peali_
            (size_t)peali_config_get()->engines_bytes >= peali_engines_least(comm->nranks);
 }
 
-/* Can C be done so, if all ranks have mapped each other's buffers, or have areas for copy engines (ENGINES)? */
-static bool can(const peal_comm *comm, const peali_call *c, int proto, bool engines)
+/*
+ * What lanes hold at once crosses by lines of 128 bytes with any algorithm; more, where slices follow each other without a CTA's
+ * meeting, as those of a row's own do (cuda/exchange_lines.cuh), and enough is under way to fill the link: 0.5 MiB did on 2 H200.
+ */
+static bool can_lines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits, const struct row *r)
 {
-    if (proto == DIRECT)
+    const size_t room = traits->layout->lanes * traits->layout->area_bytes[PEALI_CUDA_LL128], least = 512 << 10;
+    const peal_algo *forced = comm->forced[c->kind];
+    const bool own = !forced || strcmp(forced->name, r->algo) == 0;
+    return traits->lines && (vector_bytes(comm, c) <= room || (room >= least && own));
+}
+
+/* Can C be done as R says, if all ranks have mapped each other's buffers, or have areas for copy engines (ENGINES)? */
+static bool can(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits, const struct row *r, bool engines)
+{
+    if (r->proto == PEALI_CUDA_LL128)
+        return can_lines(comm, c, traits, r);
+    if (r->proto == DIRECT)
         return c->kind != PEAL_BARRIER && !apart(comm) && !comm->device->far;
-    return proto < DIRECT || engines;
+    return r->proto < DIRECT || engines;
 }
 
 /* The first row that fits; what is forced and can be done, fits whatever the sizes. The last row of each kind takes all. */
-static const struct row *find(const peal_comm *comm, const peali_call *c, const peal_problem *problem, bool engines)
+static const struct row *find(const peal_comm *comm, const peali_call *c, const peal_problem *problem,
+                              const peali_device_traits *traits, bool engines)
 {
     const struct row *r = apart(comm) ? far : table;
     const int members = apart(comm) ? problem->nnodes : problem->nranks, asked = peali_config_get()->proto;
     const size_t bytes = vector_bytes(comm, c);
-    const bool named = asked >= DIRECT && can(comm, c, asked, engines);
+    const struct row named = {.kind = c->kind, .proto = asked};
+    const bool forced = asked >= DIRECT && can(comm, c, traits, &named, engines);
     for (;; r++) {
-        const bool fits = r->proto < DIRECT || (asked < 0 && can(comm, c, r->proto, engines));
-        if (r->kind == problem->kind && (named ? r->proto == asked : fits && r->ranks >= members && r->bytes >= bytes))
+        const bool fits = (asked < 0 || r->proto < DIRECT) && can(comm, c, traits, r, engines);
+        if (r->kind == problem->kind && (forced ? r->proto == asked : fits && r->ranks >= members && r->bytes >= bytes))
             return r;
     }
 }
@@ -150,7 +171,7 @@ static const struct row *find(const peal_comm *comm, const peali_call *c, const 
 bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
 {
     const peal_problem problem = peali_device_problem(comm, c);
-    return can_engines(comm, c, traits) && find(comm, c, &problem, true)->proto == ENGINES;
+    return can_engines(comm, c, traits) && find(comm, c, &problem, traits, true)->proto == ENGINES;
 }
 
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
@@ -161,7 +182,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     const peal_algo *forced = comm->forced[c->kind];
     int proto = peali_config_get()->proto;
     const bool engines = can_engines(comm, c, traits) && comm->device->engines == PEALI_ENGINES_THERE;
-    const struct row *row = find(comm, c, &problem, engines);
+    const struct row *row = find(comm, c, &problem, traits, engines);
     choice->direct = row->proto == DIRECT;
     choice->engines = row->proto == ENGINES;
     if (forced && !peali_algo_fits(forced, &problem)) {
@@ -188,9 +209,9 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         choice->algo = peali_algo_find(problem.kind, "hierarchical");
     const int taken = proto >= 0 ? proto : row->proto;
     choice->proto = taken >= PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK : (peali_cuda_proto)taken;
-    if (choice->proto == PEALI_CUDA_LL128 && !traits->lines)
-        choice->proto = PEALI_CUDA_BULK;
     choice->most_ctas = most_ctas(comm, traits, choice->direct && bytes >= WIDE_BYTES);
+    if (row->ctas > 0 && row->ctas < choice->most_ctas && taken == row->proto)
+        choice->most_ctas = row->ctas;
     if (choice->engines) {
         choice->algo = peali_algo_find(problem.kind, row->algo);
         choice->proto = PEALI_CUDA_BULK;

@@ -124,8 +124,8 @@ static bool fits(const peali_cuda_call *c, uint32_t ctas)
 }
 
 /*
- * Whether a call is an exchange may differ between ranks: the lines are the same. One that has words of all needs no credit of them;
- * one that gives asks for it.
+ * Whether a call is an exchange may differ between ranks: the lines are the same. One that has words of all needs no credit of
+ * them; one that gives asks for it.
  */
 static uint8_t shape_of(finding *f, uint32_t ctas)
 {
