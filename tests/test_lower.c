@@ -107,6 +107,40 @@ static void test_place(void **state)
         }
 }
 
+/* In blocks, what ranks within reach touch of a rank's IN and OUT: of IN what is not its share, of OUT its share at most. */
+static void show(peal_kind kind, const char *name, int nnodes, int reach_ranks, int rank)
+{
+    int32_t ranks[MOST_RANKS], in = 0, out = 0;
+    int n = nnodes * reach_ranks, node[MOST_RANKS];
+    peali_program *p;
+    for (int i = 0; i < n; i++) {
+        ranks[i] = i;
+        node[i] = i / reach_ranks;
+    }
+    peali_reach reach = {reach_ranks, ranks, PEALI_PULL};
+    peal_problem problem = {.kind = kind, .nranks = n, .nnodes = nnodes, .node = node};
+    assert_int_equal(peali_lower(peali_algo_find(kind, name), &problem, &reach, rank, &p), PEAL_OK);
+    for (int32_t k = 0; k + 1 < p->ncuts; k++) {
+        bool mine = p->cuts[k] / (p->nblocks / reach_ranks) == rank;
+        assert_true(p->shown[k] & 1 ? !mine : mine);
+        assert_true(!(p->shown[k] & 2) || mine);
+        in += p->shown[k] & 1 ? p->cuts[k + 1] - p->cuts[k] : 0;
+        out += p->shown[k] & 2 ? p->cuts[k + 1] - p->cuts[k] : 0;
+    }
+    assert_int_equal(in * reach_ranks, p->nblocks * (reach_ranks - 1));
+    assert_int_equal(out * reach_ranks, kind == PEAL_ALLREDUCE ? p->nblocks : 0);
+    peali_program_free(&p);
+}
+
+static void test_shown(void **state)
+{
+    for (int n = 2; n <= 8; n++)
+        for (int rank = 0; rank < n; rank++) {
+            show(PEAL_ALLREDUCE, "hierarchical", 3, n, rank);
+            show(PEAL_REDUCE_SCATTER, "direct", 1, n, rank);
+        }
+}
+
 /* Fused over messages, a ring copies nothing: what it sends first lies in IN, and each sum goes straight to OUT. */
 static void test_ring_over_messages(void **state)
 {
@@ -205,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_ring_keeps_its_shape),  cmocka_unit_test(test_one_shot_push),
         cmocka_unit_test(test_recursive_multiplying), cmocka_unit_test(test_sra_knomial),
         cmocka_unit_test(test_tree_keeps_its_shape),  cmocka_unit_test(test_place),
+        cmocka_unit_test(test_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

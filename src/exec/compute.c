@@ -3,6 +3,8 @@
 
 #include "base/atomics.h"
 
+enum { SHOWN_IN = 1, SHOWN_OUT = 2 };
+
 /* The slot's number among those of all ranks within reach. */
 static int32_t slot_of(const peali_runner *r, peali_loc loc)
 {
@@ -21,6 +23,22 @@ static unsigned char *landing_area(const peali_runner *r, const peali_cursor *c,
 {
     unsigned char *first = (unsigned char *)&r->shown[x]->lines[r->lands.areas * PEALI_REACH_SLOTS];
     return first + (size_t)c->area * r->lands.bytes;
+}
+
+/*
+ * What no peer touches lies where the user has it, also where the rest is staged; and so does, for this rank itself, its IN, unless
+ * to fill its staging multiplies.
+ */
+static bool at_home(const peali_runner *r, const peali_instr *i, peali_loc loc)
+{
+    if (loc.rank != r->me)
+        return false;
+    return loc.buf == PEAL_BUF_IN ? !r->plan->scale : !(r->plan->program->shown[i->first] & SHOWN_OUT);
+}
+
+static bool is_staged(const peali_runner *r, const peali_instr *i, peali_loc loc)
+{
+    return r->shown[loc.rank]->front.staged >> (loc.buf == PEAL_BUF_OUT) & 1 && !at_home(r, i, loc);
 }
 
 /* Where span UNIT of operand LOC of instruction I lies. */
@@ -42,9 +60,11 @@ unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, c
         size_t slot = plan->slot_offset[loc.buf - PEAL_BUF_TMP];
         return (unsigned char *)(front->tmp + shift) + place * plan->scratch_bytes + slot + at.packed;
     }
+    bool shows = front->staged >> (loc.buf == PEAL_BUF_OUT) & 1;
+    if (shows && at_home(r, i, loc))
+        return (unsigned char *)(loc.buf == PEAL_BUF_IN ? (uintptr_t)r->in : (uintptr_t)r->out) + at.offset;
     unsigned char *first = (unsigned char *)((loc.buf == PEAL_BUF_IN ? front->in : front->out) + shift);
-    bool staged = front->staged >> (loc.buf == PEAL_BUF_OUT) & 1;
-    return first + (staged ? place * plan->slice_bytes + at.packed : at.offset);
+    return first + (shows ? place * plan->slice_bytes + at.packed : at.offset);
 }
 
 size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit)
@@ -66,10 +86,9 @@ static bool streams(const peali_runner *r, const peali_instr *i, const peali_loc
 {
     bool past = false;
     for (int32_t k = i->nsrc; k < i->nsrc + i->ndst; k++) {
-        const peali_front *front = &r->shown[locs[k].rank]->front;
-        if (i->reread || locs[k].buf != PEAL_BUF_OUT || front->staged >> 1 & 1)
+        if (i->reread || locs[k].buf != PEAL_BUF_OUT || is_staged(r, i, locs[k]))
             return false;
-        past |= front->past;
+        past |= r->shown[locs[k].rank]->front.past;
     }
     return past;
 }
@@ -102,19 +121,47 @@ void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr
         peali_store_release(&peali_run_landing(r, c, locs[filled])->value, peali_run_stamp(r, peali_run_slice(r, c)));
 }
 
-/* Enter fills the staging of a slice, exit drains it. */
-void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill)
+/* The blocks behind cut *AT that peers touch, as far as BLOCKS go. False: there are none left. */
+static bool next_shown(const peali_program *p, int bit, const int32_t blocks[2], int32_t *at, int32_t part[2])
 {
-    if (!(fill ? r->staged_in : r->staged_out))
-        return;
-    const peali_front *front = &r->mine->front;
-    unsigned char *packed = (unsigned char *)(fill ? front->in : front->out) + (size_t)c->place * r->plan->slice_bytes;
-    int32_t blocks[2];
-    if (fill) {
-        peali_plan_given(r->plan, blocks);
+    int32_t first = *at, end;
+    while (first + 1 < p->ncuts && !(p->shown[first] & bit))
+        first++;
+    for (end = first; end + 1 < p->ncuts && p->shown[end] & bit; end++)
+        continue;
+    if (first == end)
+        return false;
+    part[0] = p->cuts[first] > blocks[0] ? p->cuts[first] : blocks[0];
+    part[1] = p->cuts[end] < blocks[1] ? p->cuts[end] : blocks[1];
+    *at = end;
+    return true;
+}
+
+static void fill(const peali_runner *r, const peali_cursor *c)
+{
+    unsigned char *packed = (unsigned char *)r->mine->front.in + (size_t)c->place * r->plan->slice_bytes;
+    int32_t blocks[2], part[2], at = 0;
+    peali_plan_given(r->plan, blocks);
+    if (r->plan->scale)
         peali_plan_pack(r->plan, blocks, c->slice, packed, r->in, r->scalars);
-    } else {
-        peali_plan_wanted(r->plan, blocks);
-        peali_plan_unpack(r->plan, blocks, c->slice, packed, r->out, front->past);
-    }
+    while (!r->plan->scale && next_shown(r->plan->program, SHOWN_IN, blocks, &at, part))
+        peali_plan_pack(r->plan, part, c->slice, packed, r->in, r->scalars);
+}
+
+static void drain(const peali_runner *r, const peali_cursor *c)
+{
+    const unsigned char *packed = (const unsigned char *)r->mine->front.out + (size_t)c->place * r->plan->slice_bytes;
+    int32_t blocks[2], part[2], at = 0;
+    peali_plan_wanted(r->plan, blocks);
+    while (next_shown(r->plan->program, SHOWN_OUT, blocks, &at, part))
+        peali_plan_unpack(r->plan, part, c->slice, packed, r->out, r->mine->front.past);
+}
+
+/* Enter fills the staging of a slice, exit drains it. */
+void peali_run_stage(const peali_runner *r, const peali_cursor *c, bool fills)
+{
+    if (fills && r->staged_in)
+        fill(r, c);
+    else if (!fills && r->staged_out)
+        drain(r, c);
 }

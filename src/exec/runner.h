@@ -133,7 +133,7 @@ static inline int32_t peali_run_first_req(const peali_plan *plan, int32_t instr)
 unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc, int32_t unit);
 size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit);
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i);
-void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fill);
+void peali_run_stage(const peali_runner *r, const peali_cursor *c, bool fills);
 
 /* At the end of a call: gives the user what a fork during it has parted from the buffer. */
 void peali_run_come_home(const peali_runner *r);

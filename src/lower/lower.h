@@ -51,6 +51,7 @@ typedef struct peali_program {
     const int32_t *land_line;   /* and which of its lines that is: one for each of its instructions that fill any */
     const uint8_t *stores_to;   /* push: 1 for each rank within reach whose landing slots this rank stores to */
     bool all_hear;              /* of all others within reach. Push: all ends wait for all begins; else: each touches all others */
+    const uint8_t *shown;       /* from each cut on, bit 0: others within reach touch this rank's IN; 1: its OUT. No text has it */
     const uint8_t *knows;       /* push: 1 for each rank within reach whose begin this rank's end waits for */
 } peali_program;
 

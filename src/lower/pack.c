@@ -51,7 +51,7 @@ typedef struct room {
     int32_t *cuts, *slot_blocks;
     int32_t *land_start, *land_first, *land_end, *land_line;
     int16_t *land_home;
-    uint8_t *stores_to, *knows;
+    uint8_t *stores_to, *knows, *shown;
     int32_t nlocs, nwaits, nawaits;
 } room;
 
@@ -103,8 +103,9 @@ static bool make_room(const peali_work *w, const peali_vec *code, peali_program 
     to->land_line = peali_arena_get(&p->arena, (size_t)p->nland + 1, sizeof *to->land_line);
     to->stores_to = peali_arena_get(&p->arena, (size_t)p->nreach, 1);
     to->knows = peali_arena_get(&p->arena, (size_t)p->nreach, 1);
+    to->shown = peali_arena_get(&p->arena, (size_t)w->cuts.n + 1, 1);
     return to->instrs && to->locs && to->waits && to->awaits && to->cuts && to->slot_blocks && to->land_start && to->land_first &&
-           to->land_end && to->land_home && to->land_line && to->stores_to && to->knows;
+           to->land_end && to->land_home && to->land_line && to->stores_to && to->knows && to->shown;
 }
 
 static void put_landings(const peali_work *w, room *to)
@@ -153,6 +154,40 @@ static void put_neighbours(const peali_work *w, int x, room *to)
             if (r->locs[i].buf < 0 && r->locs[i].rank != x)
                 to->stores_to[r->locs[i].rank] = 1;
     }
+}
+
+/* What instructions of rank Y touch of X's IN and OUT; what WIDENS gets is OUT, where something of it is shown already. */
+static bool show(const peali_work *w, int y, int x, bool widens, uint8_t *shown)
+{
+    bool moved = false;
+    for (int32_t k = 0; k < w->code[y].n; k++) {
+        const peali_rec *r = w->code[y].at[k];
+        for (int32_t i = 0; i < r->i.nsrc + r->i.ndst; i++) {
+            int buf = r->locs[i].buf;
+            bool touches = r->locs[i].rank == x && (buf == PEAL_BUF_OUT || (buf == PEAL_BUF_IN && !widens));
+            uint8_t bit = buf == PEAL_BUF_OUT ? 2 : 1, any = 0, all = bit;
+            for (int32_t at = r->i.first; touches && at < r->i.end; at++) {
+                any |= shown[at] & bit;
+                all &= shown[at];
+            }
+            if (!touches || all || (widens && !any))
+                continue;
+            moved = true;
+            for (int32_t at = r->i.first; at < r->i.end; at++)
+                shown[at] |= bit;
+        }
+    }
+    return moved;
+}
+
+/* An operand lies in one place: what an instruction of the rank itself touches of its OUT is shown as a whole, or not at all. */
+static void put_shown(const peali_work *w, int x, room *to)
+{
+    for (int y = 0; y < w->reach->nranks; y++)
+        if (y != x)
+            (void)show(w, y, x, false, to->shown);
+    while (show(w, x, x, true, to->shown))
+        continue;
 }
 
 /* Push: does the end of each rank wait for the begin of all? */
@@ -224,6 +259,7 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
     put_landings(w, &to);
     put_homes(w, &to);
     put_neighbours(w, x, &to);
+    put_shown(w, x, &to);
     p->all_hear = w->mode == PEALI_PUSH ? all_know(w) : all_meet(w);
     p->instrs = to.instrs;
     p->locs = to.locs;
@@ -238,6 +274,7 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
     p->land_line = to.land_line;
     p->stores_to = to.stores_to;
     p->knows = to.knows;
+    p->shown = to.shown;
     *out = p;
     return PEAL_OK;
 }
