@@ -71,6 +71,7 @@ struct peali_runner {
     int64_t idle_ns;        /* since when; 0: not idle */
     int64_t driven_ns;      /* idle: when the host library was last driven, or the wait began */
     int64_t waited_ns;      /* for how long, when the clock was last looked at */
+    int64_t waits_ns;       /* all waits of this call before, together */
     int64_t complained_ns;  /* when this rank last spoke of absent ones */
     uint64_t base; /* slices of all calls before this one */
     int32_t left;  /* slices that have not left this rank */

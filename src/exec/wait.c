@@ -24,15 +24,18 @@ enum {
  * it may enter the kernel, and a rank that is away for 100 us holds up all. 16 took 1500 us instead of 590.
  */
 static const int64_t DRIVE_NS = 50 * 1000;
-static const int64_t DRIVE_ALONE_NS = 500 * 1000; /* without messages of its own and with a core of its own; or while it dozes */
+static const int64_t DRIVE_ALONE_NS = 500 * 1000; /* without messages of its own and with a core of its own */
+static const int64_t DRIVE_DOZING_NS = 2 * 1000000;
 
 static const int64_t LONG_NS = 10 * 1000000; /* who waited for so long does not feel a nap */
 static const int64_t NAP_NS = 50 * 1000;
 /*
  * Where ranks share cores, yielding to each other is work as well, and takes the core from the one that has some: across hosts,
  * who waited for longer than a message takes there sleeps for a part of that time, so that it notices late by no more than that.
+ * In a call that has waited for long already the next message will hardly come at once, either.
  */
 static const int64_t DOZE_AFTER_NS = 100 * 1000;
+static const int64_t DOZE_SOON_NS = 10 * 1000, SOON_FROM_NS = 2 * 1000000;
 enum { DOZE_PART = 4 };
 static const int64_t DOZE_MOST_NS = 250 * 1000;
 static const int64_t HEED_NS = 1000000; /* calls that follow each other faster need not all ask whether one before them was wrong */
@@ -249,13 +252,14 @@ int64_t peali_run_limit_ns(bool patient)
 /* Waits for another host, or for who does, and the core is wanted. */
 static bool dozes(const peali_runner *r)
 {
-    return r->crowded && r->nreach < r->net->nranks && r->waited_ns > DOZE_AFTER_NS;
+    int64_t after_ns = r->waits_ns > SOON_FROM_NS ? DOZE_SOON_NS : DOZE_AFTER_NS;
+    return r->crowded && r->nreach < r->net->nranks && r->waited_ns > after_ns;
 }
 
 static peal_status drive(peali_runner *r, int64_t now_ns)
 {
-    bool seldom = r->crowded ? dozes(r) : r->plan->nmessages == 0;
-    if (now_ns - r->driven_ns < (seldom ? DRIVE_ALONE_NS : DRIVE_NS))
+    bool alone = !r->crowded && r->plan->nmessages == 0;
+    if (now_ns - r->driven_ns < (dozes(r) ? DRIVE_DOZING_NS : alone ? DRIVE_ALONE_NS : DRIVE_NS))
         return PEAL_OK;
     r->driven_ns = now_ns;
     peali_net_ucx_drive();
@@ -297,8 +301,10 @@ static bool yields(const peali_runner *r)
 static peal_status tend(peali_runner *r)
 {
     r->idle = r->moved ? 0 : r->idle + 1;
-    if (r->idle == 0)
+    if (r->idle == 0) {
+        r->waits_ns += r->waited_ns;
         r->idle_ns = r->waited_ns = 0;
+    }
     if (peali_load_relaxed(&r->aborted))
         return fail(r, PEAL_ERR_ABORTED);
     if (r->idle > 0 && (yields(r) || r->idle % PASSES_A_CLOCK == 0))
