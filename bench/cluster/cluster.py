@@ -59,14 +59,14 @@ def goodput(q, hosts, ranks, links=1, rate=None, mib=None):
             values = dict(zip(words[1::2], words[2::2]))
             rows.append({key: value if key == "algo" else float(value) for key, value in values.items()})
     for r in rows:
-        print(f"{hosts:>5} {ranks:>5} {links:>5} {r['mib']:>5.0f}M {r['algo']:<22} {r['tcp_gbits']:>8.3f} "
+        print(f"{hosts:>5} {ranks:>5} {links:>5} {r['mib']:>5.0f}M {r['algo']:<22} {r['tcp_gbits']:>8.3f} {r['alone_gbits']:>8.3f} "
               f"{r['allreduce_ms']:>10.1f} {r['of_tcp']:>8.3f} {r['inside_ms']:>9.1f} {r['between_ms']:>10.1f} "
               f"{r['of_longer']:>9.2f} {r['of_sum']:>7.2f}", flush=True)
     return rows
 
 
 def goodput_head():
-    print(f"{'hosts':>5} {'ranks':>5} {'links':>5} {'size':>6} {'algorithm':<22} {'tcp Gb/s':>8} {'allreduce':>10} {'of tcp':>8} "
+    print(f"{'hosts':>5} {'ranks':>5} {'links':>5} {'size':>6} {'algorithm':<22} {'tcp Gb/s':>8} {'alone':>8} {'allreduce':>10} {'of tcp':>8} "
           f"{'inside':>9} {'between':>10} {'of longer':>9} {'of sum':>7}   (ms)")
 
 

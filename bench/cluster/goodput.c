@@ -1,7 +1,7 @@
 /*
- * How well allreduce fills the links of a cluster (tests/cluster.sh). In turns: plain TCP, each host to the next over every link at
- * once, and Peal's allreduce of each size. What counts is bytes that a host must send, 2(N-1)/N of the vector, by time; and that
- * by what TCP reached in the same round. Then what the stages of levels take alone: inside the hosts, and between them.
+ * How well allreduce fills the links of a cluster (tests/cluster.sh). In turns: plain TCP of one host to the next, alone; of each host
+ * to the next over every link at once; and Peal's allreduce of each size. What counts is bytes that a host must send, 2(N-1)/N of
+ * the vector, by time; and that by what TCP reached in the same round on all links at once. Then what the stages of levels take alone: inside the hosts, and between them.
  *
  *     goodput ROUNDS MIB...
  */
@@ -111,19 +111,24 @@ static void *receive_all(void *arg)
     return NULL;
 }
 
-/* Gbit/s of a host's links together, the slowest host's. */
-static double plain_tcp(void)
+/* Gbit/s of a host's links together, the slowest host's: of all hosts at once, or of host 0 to the next ALONE. */
+static double plain_tcp(bool alone)
 {
     pthread_t receivers[LINKS];
+    bool sends = local == 0 && (!alone || host == 0), receives = local == 0 && (!alone || host == 1);
     meet();
     double start = MPI_Wtime();
-    for (int l = 0; local == 0 && l < nlinks; l++) {
-        pthread_create(&streams[l].sender, NULL, send_all, &streams[l]);
-        pthread_create(&receivers[l], NULL, receive_all, &streams[l]);
+    for (int l = 0; l < nlinks; l++) {
+        if (sends)
+            pthread_create(&streams[l].sender, NULL, send_all, &streams[l]);
+        if (receives)
+            pthread_create(&receivers[l], NULL, receive_all, &streams[l]);
     }
-    for (int l = 0; local == 0 && l < nlinks; l++) {
-        pthread_join(streams[l].sender, NULL);
-        pthread_join(receivers[l], NULL);
+    for (int l = 0; l < nlinks; l++) {
+        if (sends)
+            pthread_join(streams[l].sender, NULL);
+        if (receives)
+            pthread_join(receivers[l], NULL);
     }
     double took = MPI_Wtime() - start;
     meet();
@@ -179,11 +184,12 @@ static double median(double *values, int n)
 
 static void run_size(float *in, float *out, size_t mib, int rounds)
 {
-    static double tcp[ROUNDS], ratio[ROUNDS], whole[ROUNDS], inner[ROUNDS], outer[ROUNDS];
+    static double tcp[ROUNDS], alone[ROUNDS], ratio[ROUNDS], whole[ROUNDS], inner[ROUNDS], outer[ROUNDS];
     size_t count = (mib << 20) / sizeof(float);
     (void)timed_allreduce(in, out, count); /* plans and connections */
     for (int i = 0; i < rounds; i++) {
-        tcp[i] = plain_tcp();
+        alone[i] = plain_tcp(true);
+        tcp[i] = plain_tcp(false);
         whole[i] = timed_allreduce(in, out, count);
         ratio[i] = 2.0 * (nhosts - 1) / nhosts * (double)(mib << 20) * 8e-9 / whole[i] / tcp[i];
         inner[i] = timed_inside(in, out, count);
@@ -191,12 +197,12 @@ static void run_size(float *in, float *out, size_t mib, int rounds)
     }
     if (rank > 0)
         return;
-    double t = median(tcp, rounds), w = median(whole, rounds), r = median(ratio, rounds), in_ms = median(inner, rounds) * 1e3,
-           out_ms = median(outer, rounds) * 1e3;
+    double t = median(tcp, rounds), a = median(alone, rounds), w = median(whole, rounds), r = median(ratio, rounds);
+    double in_ms = median(inner, rounds) * 1e3, out_ms = median(outer, rounds) * 1e3;
     double longer = in_ms > out_ms ? in_ms : out_ms;
-    printf("goodput hosts %d ranks %d links %d mib %zu algo %s tcp_gbits %.3f allreduce_ms %.2f of_tcp %.3f inside_ms %.2f "
-           "between_ms %.2f of_longer %.3f of_sum %.3f\n", nhosts, size, nlinks, mib,
-           peal_comm_choice(world, PEAL_ALLREDUCE, count, PEAL_FLOAT, PEAL_SUM), t, w * 1e3, r, in_ms, out_ms, w * 1e3 / longer,
+    printf("goodput hosts %d ranks %d links %d mib %zu algo %s tcp_gbits %.3f alone_gbits %.3f allreduce_ms %.2f of_tcp %.3f "
+           "inside_ms %.2f between_ms %.2f of_longer %.3f of_sum %.3f\n", nhosts, size, nlinks, mib,
+           peal_comm_choice(world, PEAL_ALLREDUCE, count, PEAL_FLOAT, PEAL_SUM), t, a, w * 1e3, r, in_ms, out_ms, w * 1e3 / longer,
            w * 1e3 / (in_ms + out_ms));
     fflush(stdout);
 }
