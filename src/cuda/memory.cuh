@@ -39,6 +39,13 @@ DEVICE uint16_t fp16_of_float(float x)
     return h;
 }
 
+DEVICE uint16_t bf16_of_float(float x)
+{
+    uint16_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+
 DEVICE uint32_t thread_here()
 {
     return threadIdx.x;

@@ -44,11 +44,9 @@ struct bf16 {
     {
         return bits_as<float>((uint32_t)h << 16);
     }
-    /* The high half, and one more where the low half is above 0x8000, or is just that and the high half is odd. */
     static DEVICE_MEMBER uint16_t narrow(float x)
     {
-        uint32_t u = bits_as<uint32_t>(x);
-        return x != x ? 0x7fc0 : (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+        return x != x ? 0x7fc0 : bf16_of_float(x);
     }
 };
 

@@ -90,6 +90,14 @@ DEVICE uint16_t fp16_of_float(float x)
     return h;
 }
 
+/* The high half, and one more where the low half is above 0x8000, or is just that and the high half is odd. */
+DEVICE uint16_t bf16_of_float(float x)
+{
+    uint32_t u;
+    __builtin_memcpy(&u, &x, sizeof u);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
 /*
  * Relaxed on a GPU. But a store there does not come before loads that its block had ended before it met, so that lines that are
  * reused are reused in order (kernel.cu, get_credit); in C++ this takes release and acquire.
