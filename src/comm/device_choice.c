@@ -16,7 +16,7 @@ static const struct row {
     size_t bytes; /* of the vector, up to; allgather and reduce_scatter: of all ranks together */
     const char *algo;
     int proto; /* a peali_cuda_proto; LL128, DIRECT or ENGINES are passed over where they cannot be had */
-    uint32_t ctas; /* at most; 0: as many as there are */
+    uint32_t ctas; /* at most, if sums are light; 0: as many as there are */
 } table[] = {
     /* 2 and 4 ranks: measured on H200 (graph replay, float sums, default scratch). More: what those have shown. */
     {PEAL_ALLREDUCE, 2, 128 << 10, "one_shot", PEALI_CUDA_LL, 0},
@@ -130,16 +130,27 @@ static bool can_engines(const peal_comm *comm, const peali_call *c, const peali_
            (size_t)peali_config_get()->engines_bytes >= peali_engines_least(comm->nranks);
 }
 
+/* So many times as long as a sum of floats takes, about, what a GPU does with a word; moving it is no more. */
+static size_t work_of(const peali_call *c)
+{
+    const bool moves = c->kind == PEAL_BROADCAST || c->kind == PEAL_ALLGATHER, sum = c->op == PEAL_SUM;
+    const bool real = c->type == PEAL_FLOAT || c->type == PEAL_DOUBLE;
+    const bool pair = c->type == PEAL_COMPLEX_FLOAT || c->type == PEAL_COMPLEX_DOUBLE;
+    return moves || (sum && (real || pair)) ? 1 : c->type == PEAL_FP8_E4M3 || c->type == PEAL_FP8_E5M2 ? 12 : 3;
+}
+
 /*
  * What lanes hold at once crosses by lines of 128 bytes with any algorithm; more, where slices follow each other without a CTA's
  * meeting, as those of a row's own do (cuda/exchange_lines.cuh), and enough is under way to fill the link: 0.5 MiB did on 2 H200.
+ * All of a vector is summed on each rank, so those that are work are sooner done in shares, where vectors lie.
  */
 static bool can_lines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits, const struct row *r)
 {
-    const size_t room = traits->layout->lanes * traits->layout->area_bytes[PEALI_CUDA_LL128], least = 512 << 10;
+    enum { LEAST = 512 << 10, MOST = 24 << 20 };
+    const size_t room = traits->layout->lanes * traits->layout->area_bytes[PEALI_CUDA_LL128], bytes = vector_bytes(comm, c);
     const peal_algo *forced = comm->forced[c->kind];
     const bool own = !forced || strcmp(forced->name, r->algo) == 0;
-    return traits->lines && (vector_bytes(comm, c) <= room || (room >= least && own));
+    return traits->lines && (bytes <= room || (room >= LEAST && own && bytes <= MOST / work_of(c)));
 }
 
 /* Can C be done as R says, if all ranks have mapped each other's buffers, or have areas for copy engines (ENGINES)? */
@@ -210,7 +221,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     const int taken = proto >= 0 ? proto : row->proto;
     choice->proto = taken >= PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK : (peali_cuda_proto)taken;
     choice->most_ctas = most_ctas(comm, traits, choice->direct && bytes >= WIDE_BYTES);
-    if (row->ctas > 0 && row->ctas < choice->most_ctas && taken == row->proto)
+    if (row->ctas > 0 && row->ctas < choice->most_ctas && taken == row->proto && work_of(c) == 1)
         choice->most_ctas = row->ctas;
     if (choice->engines) {
         choice->algo = peali_algo_find(problem.kind, row->algo);
