@@ -6,7 +6,8 @@
  * after it had. Where the other's program is interpreted, its CTA meets between slices, and that is known all the more. Slices do
  * not become longer, so that what is given has its line in the slice that is got. A slice that is due ends before the next begins.
  *
- * Where words go one way, who gives waits for credit slice by slice, and who gets meets between them, to say what it has left.
+ * Where words go one way, who gives waits for credit slice by slice, and who gets meets between them, to say what it has left: what
+ * it read there has come, or it would not be here, so no fence is needed (as in `asked`).
  */
 #ifndef PEALI_CUDA_EXCHANGE_LINES_CUH
 #define PEALI_CUDA_EXCHANGE_LINES_CUH
@@ -224,8 +225,11 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
                 store_rows<ROWS>(c, c.exchange.part[k], r, p, got[k]);
     }
 
-    /* Gets slice GOT, of EPOCH, and gives the next one, GIVEN, as far as there are any. What is needed of IN is asked for first. */
-    DEVICE_MEMBER bool pass(const line_range &got, const line_range &given, uint32_t epoch) const
+    /*
+     * Gets slice GOT, of EPOCH, and gives the next one, GIVEN, as far as there are any. What is needed of IN is asked for first. ASKS:
+     * what is given needs credit.
+     */
+    DEVICE_MEMBER bool pass(const line_range &got, const line_range &given, uint32_t epoch, bool asks) const
     {
         const uint32_t lines = got.lines > given.lines ? got.lines : given.lines;
         wait w(c, epoch, way::PUTS);
@@ -243,6 +247,8 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
                         return false;
                 keep(got, p, mine, its);
             }
+            if (asks && row == 0 && !await_credit(slice_now(c, epoch + 1), true))
+                return false;
             if (way::PUTS)
                 put(given, epoch + 1, p, next);
         }
@@ -257,7 +263,7 @@ DEVICE void exchange_both_ways(const peali_cuda_call &c, const line_exchange<SHA
     bool ok = true, gets = false;
     for (uint32_t number = cta_here();;) {
         const bool more = number < c.slices, ends = gets && due(slice_now(c, epoch)), gives = more && !ends;
-        ok = ok && exchange.pass(line_range(c, number - ctas_here(), gets), line_range(c, number, gives), epoch);
+        ok = ok && exchange.pass(line_range(c, number - ctas_here(), gets), line_range(c, number, gives), epoch, false);
         if (ends)
             ok = leave_due(c, epoch, ok);
         else if (!more)
@@ -272,16 +278,6 @@ DEVICE void exchange_both_ways(const peali_cuda_call &c, const line_exchange<SHA
     }
 }
 
-/* Slices behind the first one of a launch, in which this thread GETS or PUTS. */
-DEVICE_SLOW bool begin_one_way(const peali_cuda_call &c, uint32_t epoch, bool gets, bool puts, bool ok)
-{
-    const slice s = slice_now(c, epoch);
-    if (gets && meet(s.threads, !ok))
-        return false;
-    tell_left(s, epoch - 1, !gets);
-    return puts ? await_credit(s, ok) : ok;
-}
-
 template <int SHAPE, class A, int OTHERS>
 DEVICE void exchange_one_way(const peali_cuda_call &c, const line_exchange<SHAPE, A, OTHERS> &exchange, uint32_t epoch)
 {
@@ -290,11 +286,12 @@ DEVICE void exchange_one_way(const peali_cuda_call &c, const line_exchange<SHAPE
     for (uint32_t number = cta_here(); number < c.slices; number += ctas_here()) {
         const line_range r(c, number, true), none(c, 0, false);
         const slice s = slice_now(c, ++epoch);
-        if (number == cta_here())
+        const bool first = number == cta_here();
+        if (way::GETS && !first)
+            ok = !meet(s.threads, !ok);
+        if (ok)
             tell_left(s, epoch - 1, true);
-        else
-            ok = begin_one_way(c, epoch, way::GETS, way::PUTS, ok);
-        ok = ok && exchange.pass(way::GETS ? r : none, way::PUTS ? r : none, epoch - way::PUTS);
+        ok = ok && exchange.pass(way::GETS ? r : none, way::PUTS ? r : none, epoch - way::PUTS, way::PUTS && !first);
         if (due(s))
             ok = leave_due(c, epoch, ok);
     }
