@@ -19,6 +19,7 @@ holds abort -DN=3 -DCALLS=2
 holds abort -DN=2
 holds abort -DN=2 -DLAUNCHES
 holds lines -DN=2
+holds lines -DN=2 -DTHREADS=2 -DSLIDES
 holds bulk -DN=2 -DTHREADS=2
 holds bulk -DN=3
 holds stamps -DN=2
@@ -34,6 +35,10 @@ refuted lines -DBUG_LATE_CLEAN
 refuted lines -DBUG_NO_BARRIER -DTHREADS=2
 refuted lines -DBUG_OVERLAP -DTHREADS=2
 refuted lines -DBUG_EARLY_RECORD -DTHREADS=2
+refuted lines -DBUG_ONE_AREA -DTHREADS=2 -DSLIDES
+refuted lines -DBUG_OVERLAP -DTHREADS=2 -DSLIDES
+refuted lines -DBUG_NO_DUE -DTHREADS=2 -DSLIDES
+refuted lines -DBUG_SLIDES_ON -DTHREADS=2 -DSLIDES
 refuted bulk -DBUG_ONE_AREA
 refuted bulk -DBUG_FLAG_FIRST
 refuted bulk -DBUG_NO_RELEASE

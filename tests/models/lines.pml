@@ -9,9 +9,12 @@
  * sent to for a round of numbers would still have the flags of that round, so at the end of a slice a rank cleans a share of
  * the area that it leaves; each share has its turn several times a round. (The kernels do so in two slices of 1024.)
  *
- * A launch has one slice or two. Between them the threads of a CTA meet; behind the last one they do not, for the next launch of
+ * A launch has one slice to three. Between them the threads of a CTA meet; behind the last one they do not, for the next launch of
  * the stream begins when all of this one have ended. Which slice is next is on record: each thread reads it as its launch begins,
  * and thread 0 writes it at the end, when all have read it.
+ *
+ * With SLIDES (cuda/exchange_lines.cuh) each thread has the same lines in all slices, of which a launch has any number, and threads
+ * meet only where a slice is due: when all have got theirs, thread 0 cleans all lines of the area, and then the next slice begins.
  *
  * A line is one byte: CLEAN, or the slice that it belongs to, modulo SLICES. Its flag is that modulo NUMBERS; SLICES is twice
  * NUMBERS, so data of another round shows.
@@ -31,6 +34,8 @@
  * BUG_ZERO         the flag of a clean line is 0, which is a number
  * BUG_SKIP_ZERO    0 is no number, so an area is used twice in a row: by the last odd one and by 1
  * BUG_LATE_CLEAN   no fence between cleaning and the next slice
+ * BUG_NO_DUE       SLIDES: thread 0 cleans as soon as it has got its own lines
+ * BUG_SLIDES_ON    SLIDES: the others do not wait until it has
  */
 #ifndef N
 #define N 2
@@ -81,7 +86,7 @@ mtype = { ALL_TO_ALL, STAR };
 mtype kind[4];
 bit shift[4]; /* thread t has line t + shift of each message */
 bit last[4];  /* of its launch */
-bit more;     /* slices come in the newest launch */
+byte more;    /* slices have come in the newest launch, of which none was its last */
 byte newest;
 byte through[4]; /* threads */
 
@@ -108,17 +113,21 @@ inline begin()
         fi;
         if
         :: shift[slice % 4] = 0
-#if THREADS > 1
+#if THREADS > 1 && !defined(SLIDES)
         :: shift[slice % 4] = 1
 #endif
         fi;
         if
         :: last[slice % 4] = 1
-#if THREADS > 1
-        :: !more -> last[slice % 4] = 0
+#if defined(SLIDES)
+        :: last[slice % 4] = 0
+#elif THREADS > 1
+        :: more < 2 -> last[slice % 4] = 0
 #endif
         fi;
-        more = !last[slice % 4]
+#ifndef SLIDES
+        more = (last[slice % 4] -> 0 : more + 1)
+#endif
     :: else -> assert(kind[slice % 4])
     fi
 }
@@ -184,12 +193,14 @@ byte record[N];        /* the last slice of the last launch */
 bool have_read[N];     /* thread 1 has, in this launch */
 
 #define OTHER met[me * THREADS + 1 - thread]
-#define OTHER_TOO (THREADS == 1 || OTHER == slice || OTHER == (slice + 1) % SLICES)
+#define OTHER_TOO (THREADS == 1 || (OTHER + SLICES - slice) % SLICES < 4) /* there, or already further */
 #ifdef BUG_EARLY_RECORD
 #define MAY_WRITE true
 #else
 #define MAY_WRITE (THREADS == 1 || have_read[me])
 #endif
+
+#define DUE (slice % 4 < 2) /* SLIDES */
 
 /* As a thread begins a launch. */
 inline look_up()
@@ -207,7 +218,9 @@ inline meet()
     fi;
     met[me * THREADS + thread] = slice;
     if
-#ifndef BUG_NO_BARRIER
+#if defined(SLIDES) && !defined(BUG_SLIDES_ON)
+    :: !last[slice % 4] && DUE -> OTHER_TOO
+#elif !defined(SLIDES) && !defined(BUG_NO_BARRIER)
     :: !last[slice % 4] -> OTHER_TOO
 #endif
 #ifndef BUG_OVERLAP
@@ -228,6 +241,33 @@ inline meet()
 #define CLEANED line[AT(me, slice, x, HAVE)] = CLEAN
 #endif
 
+#ifdef SLIDES
+byte got[N * THREADS]; /* by thread: the last due slice of which it has its lines */
+#define OTHER_GOT (got[me * THREADS + 1 - thread] == slice)
+#ifdef BUG_NO_DUE
+#define MAY_CLEAN true
+#else
+#define MAY_CLEAN OTHER_GOT
+#endif
+
+inline clean()
+{
+    if
+    :: DUE ->
+        got[me * THREADS + thread] = slice;
+        if
+        :: thread == 0 ->
+            MAY_CLEAN;
+            d_step {
+                for (x : 0 .. N * THREADS - 1) { line[AT(me, slice, 0, 0) + x] = CLEAN }
+                x = 0
+            }
+        :: else
+        fi
+    :: else
+    fi
+}
+#else
 inline clean()
 {
     d_step {
@@ -240,6 +280,7 @@ inline clean()
         x = 0
     }
 }
+#endif
 
 proctype Thread(byte me; byte thread)
 {
