@@ -33,6 +33,7 @@ static const struct row {
     {PEAL_ALLREDUCE, 16, 256 << 10, "two_shot", PEALI_CUDA_LL128, 0},
     {PEAL_ALLREDUCE, 16, 1 << 20, "two_shot", PEALI_CUDA_BULK, 0},
     {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", DIRECT, 0},
+    {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", ENGINES, 0}, /* where they are asked for */
     {PEAL_ALLREDUCE, 16, SIZE_MAX, "two_shot", PEALI_CUDA_BULK, 0},
     {PEAL_ALLGATHER, 2, 512 << 10, "direct", PEALI_CUDA_LL, 0},
     {PEAL_ALLGATHER, 2, 24 << 20, "direct", PEALI_CUDA_LL128, 0},
@@ -175,7 +176,7 @@ static const struct row *find(const peal_comm *comm, const peali_call *c, const 
     const bool forced = asked >= DIRECT && can(comm, c, traits, &named, engines);
     for (;; r++) {
         const bool fits = (asked < 0 || r->proto < DIRECT) && can(comm, c, traits, r, engines);
-        if (r->kind == problem->kind && (forced ? r->proto == asked : fits && r->ranks >= members && r->bytes >= bytes))
+        if (r->kind == problem->kind && r->ranks >= members && (forced ? r->proto == asked : fits && r->bytes >= bytes))
             return r;
     }
 }
