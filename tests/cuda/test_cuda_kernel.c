@@ -349,17 +349,21 @@ static void all_pairs(void **ctx)
     gpus_destroy(&g);
 }
 
-/* No flag stays where it is for so long that its number comes again. */
+/* No flag stays where it is for so long that its number comes again; programs clean, and exchanges by words and by lines. */
 static void lines_are_cleaned(void **ctx)
 {
+    static const char *const cleaners[PEALI_CUDA_PROTOS] = {"one_shot", "one_shot", "ring"};
     gpus *g = gpus_create(2, 160 << 10);
     const peali_cuda_layout *l = gpus_layout(g);
     const peal_algo *ring = peali_algo_find(PEAL_ALLREDUCE, "ring");
-    for (int proto = 0; proto < PEALI_CUDA_PROTOS; proto++) {
+    for (int pair = 0; pair < PEALI_CUDA_PROTOS * PEALI_CUDA_PROTOS; pair++) {
+        const peali_cuda_proto proto = (peali_cuda_proto)(pair % PEALI_CUDA_PROTOS);
+        const peali_cuda_proto by = (peali_cuda_proto)(pair / PEALI_CUDA_PROTOS);
         gpus_call fill[4], tick[4];
         for (int i = 0; i < 4; i++) {
-            fill[i] = call_of(ring, 2, (peali_cuda_proto)proto, 8192);
-            tick[i] = call_of(ring, 2, PEALI_CUDA_BULK, 2);
+            fill[i] = call_of(ring, 2, proto, 8192);
+            tick[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, cleaners[by]), 2, by, 2);
+            tick[i].threads = 0;
             fill[i].job.ctas = tick[i].job.ctas = 1;
             fill[i].job.most_ctas = tick[i].job.most_ctas = 0;
         }
