@@ -272,11 +272,17 @@ DEVICE bool await_credit(const slice &s, bool ok)
 }
 
 /* What is rare when a slice begins: this rank has given up before, or has to hear of the others first. False: it gives up. */
+DEVICE_SLOW bool begin_late(const peali_cuda_call &c, uint32_t epoch, bool may, bool dead)
+{
+    const bool ok = !warp_any(dead);
+    return warp_any(!may) ? await_credit(slice_now(c, epoch), ok) : ok;
+}
+
+/* The same of a slice that is all of a launch: who gives up ends here, and comes to where the other threads wait for it. */
 DEVICE_SLOW bool enter_late(const peali_cuda_call &c, uint32_t epoch, uint32_t come, bool may, bool dead)
 {
     const slice s = slice_now(c, epoch);
-    const bool ok = !warp_any(dead);
-    if (warp_any(!may) ? await_credit(s, ok) : ok)
+    if (begin_late(c, epoch, may, dead))
         return true;
     come_by(s.threads + come);
     if (due(s))

@@ -256,11 +256,14 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
     }
 };
 
-/* All threads come to the end of a slice that is due, to meet there. EPOCH: of the slice before the first one. */
+/*
+ * All threads come to the end of a slice that is due, to meet there, also those that have given up: not OK. EPOCH: of the slice
+ * before the first one.
+ */
 template <int SHAPE, class A, int OTHERS>
-DEVICE void exchange_both_ways(const peali_cuda_call &c, const line_exchange<SHAPE, A, OTHERS> &exchange, uint32_t epoch)
+DEVICE void exchange_both_ways(const peali_cuda_call &c, const line_exchange<SHAPE, A, OTHERS> &exchange, uint32_t epoch, bool ok)
 {
-    bool ok = true, gets = false;
+    bool gets = false;
     for (uint32_t number = cta_here();;) {
         const bool more = number < c.slices, ends = gets && due(slice_now(c, epoch)), gives = more && !ends;
         ok = ok && exchange.pass(line_range(c, number - ctas_here(), gets), line_range(c, number, gives), epoch, false);
@@ -279,10 +282,9 @@ DEVICE void exchange_both_ways(const peali_cuda_call &c, const line_exchange<SHA
 }
 
 template <int SHAPE, class A, int OTHERS>
-DEVICE void exchange_one_way(const peali_cuda_call &c, const line_exchange<SHAPE, A, OTHERS> &exchange, uint32_t epoch)
+DEVICE void exchange_one_way(const peali_cuda_call &c, const line_exchange<SHAPE, A, OTHERS> &exchange, uint32_t epoch, bool ok)
 {
     typedef ways<SHAPE> way;
-    bool ok = true;
     for (uint32_t number = cta_here(); number < c.slices; number += ctas_here()) {
         const line_range r(c, number, true), none(c, 0, false);
         const slice s = slice_now(c, ++epoch);
@@ -302,12 +304,11 @@ template <int SHAPE, class A, int OTHERS> DEVICE void exchange_slices(const peal
 {
     const line_exchange<SHAPE, A, OTHERS> exchange(c);
     const bool may = may_store<SHAPE>(a);
-    if (warp_any(a.first.w || !may) && !enter_late(c, a.first.x + 1, 0, may, a.first.w))
-        return;
+    const bool ok = !warp_any(a.first.w || !may) || begin_late(c, a.first.x + 1, may, a.first.w);
     if (ways<SHAPE>::BOTH)
-        exchange_both_ways<SHAPE, A, OTHERS>(c, exchange, a.first.x);
+        exchange_both_ways<SHAPE, A, OTHERS>(c, exchange, a.first.x, ok);
     else
-        exchange_one_way<SHAPE, A, OTHERS>(c, exchange, a.first.x);
+        exchange_one_way<SHAPE, A, OTHERS>(c, exchange, a.first.x, ok);
 }
 
 template <int SHAPE, class A> DEVICE void exchange_lines_as(const peali_cuda_call &c, const asked &a)

@@ -20,7 +20,7 @@ struct gpus {
     peali_cuda_lane *lane[GPUS_MOST];
     peali_cuda_report report[GPUS_MOST];
     uint32_t abort;
-    uint64_t deadline_ns, abort_after_ns;
+    uint64_t deadline_ns, abort_after_ns, give_up_after_ns;
     int direct; /* calls of a rank so far that were done where buffers lie */
 };
 
@@ -345,6 +345,13 @@ static void start(member *m)
         abort();
 }
 
+static void give_up(gpus *g)
+{
+    for (int r = 0; r < g->n; r++)
+        for (uint32_t i = 0; i < g->layout.direct_lanes; i++)
+            __atomic_store_n(&g->lane[r][i].dead, 1, __ATOMIC_RELAXED);
+}
+
 int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other, int stranger, int *left_out)
 {
     member members[GPUS_MOST];
@@ -360,6 +367,10 @@ int gpus_run(gpus *g, const gpus_call *calls, int ncalls, const gpus_call *other
     if (g->abort_after_ns) {
         nap(g->abort_after_ns);
         __atomic_store_n(&g->abort, 1, __ATOMIC_RELEASE);
+    }
+    if (g->give_up_after_ns) {
+        nap(g->give_up_after_ns);
+        give_up(g);
     }
     for (int r = 0; r < g->n; r++) {
         pthread_join(members[r].thread, NULL);
@@ -435,6 +446,11 @@ void gpus_deadline(gpus *g, uint64_t ns)
 void gpus_abort_after(gpus *g, uint64_t ns)
 {
     g->abort_after_ns = ns;
+}
+
+void gpus_give_up_after(gpus *g, uint64_t ns)
+{
+    g->give_up_after_ns = ns;
 }
 
 const peali_cuda_report *gpus_report(const gpus *g, int rank)

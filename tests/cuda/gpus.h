@@ -48,6 +48,9 @@ int gpus_direct(const gpus *g);
 /* Stops all ranks after so long in gpus_run; 0: never. */
 void gpus_abort_after(gpus *g, uint64_t ns);
 
+/* As if another launch of each rank gave up so long after gpus_run began; 0: none does. */
+void gpus_give_up_after(gpus *g, uint64_t ns);
+
 const peali_cuda_layout *gpus_layout(const gpus *g);
 unsigned char *gpus_scratch(const gpus *g, int rank);
 

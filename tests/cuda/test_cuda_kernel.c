@@ -306,6 +306,22 @@ static void long_exchanges(void **ctx)
     }
 }
 
+/* Other launches give up as this one begins: threads that begin behind that still meet the others, at each slice and at its end. */
+static void others_give_up(void **ctx)
+{
+    const peal_algo *const algos[] = {peali_algo_find(PEAL_ALLREDUCE, "one_shot"), peali_algo_find(PEAL_REDUCE, "direct")};
+    for (int i = 0; i < 100 / ONE_OF; i++) {
+        gpus *g = gpus_create(2, 160 << 10);
+        gpus_call call = call_of(algos[i % 2], 2, PEALI_CUDA_LL128, 8000);
+        call.job.root = 0;
+        call.threads = 0;
+        gpus_wind(g, 1020); /* lines are cleaned within the call */
+        gpus_give_up_after(g, 1 + draw(2500) * 1000);
+        gpus_run(g, &call, 1, NULL, 0, NULL);
+        gpus_destroy(&g);
+    }
+}
+
 /* Every type and operation, by a sum in rank order and by one that is not. */
 static void all_types(void **ctx)
 {
@@ -491,7 +507,7 @@ int main(void)
         cmocka_unit_test(rank_is_missing),   cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
         cmocka_unit_test(odd_ends),          cmocka_unit_test(one_way),           cmocka_unit_test(credit_is_missing),
         cmocka_unit_test(givers_differ),     cmocka_unit_test(lanes_without_areas), cmocka_unit_test(rank_is_missing_wide),
-        cmocka_unit_test(long_exchanges),
+        cmocka_unit_test(long_exchanges),    cmocka_unit_test(others_give_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
