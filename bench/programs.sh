@@ -2,9 +2,18 @@
 # Programs that nobody changes, LAMMPS and HPC Challenge, under Open MPI alone, with Peal in front, and with Peal's heap too: how
 # long they are in the collectives that Peal takes. First the tests of these programs see that the results stay what they were.
 #
-#     sh bench/programs.sh [-r ROUNDS] [BUILD]      3 rounds in turn; BUILD is build; a Markdown table on stdout
-rounds=3
-[ "$1" = -r ] && rounds=$2 && shift 2
+#     sh bench/programs.sh [-r ROUNDS] [-n RANKS] [BUILD]      a Markdown table on stdout
+#
+# 3 rounds in turn; LAMMPS has 4 ranks for its melt and 2 for its salt, or RANKS for both; BUILD is build.
+rounds=3 ranks=
+while getopts r:n: flag; do
+    case $flag in
+    r) rounds=$OPTARG ;;
+    n) ranks=$OPTARG ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
 cd "$(dirname "$0")/.." || exit 1
 tests=$PWD/tests/programs
 build=$(cd "${1:-build}" && pwd) || exit 1
@@ -92,8 +101,8 @@ table() {
 
 command -v lmp >/dev/null && command -v hpcc >/dev/null || { echo "needs lmp and hpcc: apt-get install lammps hpcc"; exit 1; }
 try mpicc.openmpi -shared -fPIC -O2 -o "$dir/profile.so" bench/programs/profile.c
-lammps lj 4 1e-7
-lammps coul 2 1e-5
+lammps lj "${ranks:-4}" 1e-7
+lammps coul "${ranks:-2}" 1e-5
 hpcc_suite
 "$build/bench/peal" info | sed -n '1p; 2p; /^machine/p'
 echo "The results of all are those of Open MPI alone; $rounds rounds in turn."
