@@ -2,14 +2,16 @@
 # Programs that nobody changes, LAMMPS and HPC Challenge, under Open MPI alone, with Peal in front, and with Peal's heap too: how
 # long they are in the collectives that Peal takes. First the tests of these programs see that the results stay what they were.
 #
-#     sh bench/programs.sh [-r ROUNDS] [-n RANKS] [BUILD]      a Markdown table on stdout
+#     sh bench/programs.sh [-r ROUNDS] [-n RANKS] [-x TIMES] [BUILD]      a Markdown table on stdout
 #
-# 3 rounds in turn; LAMMPS has 4 ranks for its melt and 2 for its salt, or RANKS for both; BUILD is build.
-rounds=3 ranks=
-while getopts r:n: flag; do
+# 3 rounds in turn; LAMMPS has 4 ranks for its melt and 2 for its salt, or RANKS for both, and takes its steps, or TIMES as many;
+# BUILD is build.
+rounds=3 ranks= times=1
+while getopts r:n:x: flag; do
     case $flag in
     r) rounds=$OPTARG ;;
     n) ranks=$OPTARG ;;
+    x) times=$OPTARG ;;
     *) exit 2 ;;
     esac
 done
@@ -51,7 +53,8 @@ lammps() {
     for way in peal heap; do
         try sh "$tests/lammps.sh" "$(front $way)" "$tests/$1.lmp" "$2" "$3"
     done
-    race "lammps-$1" "$2" lmp -in "$tests/$1.lmp" -log none -screen none
+    awk -v times="$times" '$1 == "run" { $2 *= times } { print }' "$tests/$1.lmp" >"$dir/$1.lmp"
+    race "lammps-$1" "$2" lmp -in "$dir/$1.lmp" -log none -screen none
 }
 
 hpcc_suite() {
