@@ -37,6 +37,7 @@ static const char *const reason[PEALI_PASS_COUNT_OF] = {
     [PEALI_PASS_OP_TYPE] = "op not defined for the type",
     [PEALI_PASS_INTER] = "intercommunicator",
     [PEALI_PASS_ALONE] = "one rank",
+    [PEALI_PASS_WORLDS] = "ranks that started apart",
     [PEALI_PASS_SHADOW] = "no communicator left",
     [PEALI_PASS_ROOT] = "root is no rank",
     [PEALI_PASS_UNEQUAL] = "counts not all equal",
