@@ -108,9 +108,8 @@ static void give_back(void)
     pthread_mutex_unlock(&lock);
 }
 
-static int state_delete(MPI_Comm comm, int key, void *value, void *extra)
+static void drop(peali_attach *a)
 {
-    peali_attach *a = value;
     delist(a);
     if (a->comm) {
         peali_tally_taken(a->comm);
@@ -119,20 +118,28 @@ static int state_delete(MPI_Comm comm, int key, void *value, void *extra)
     peal_comm_destroy(&a->comm);
     peali_free(a->room);
     peali_free(a);
+}
+
+/* Once MPI_Finalize has begun, those that are left are gone. */
+static int state_delete(MPI_Comm comm, int key, void *value, void *extra)
+{
+    if (phase_now() != CLOSED)
+        drop(value);
     return MPI_SUCCESS;
 }
 
 /*
  * MPI deletes the attributes of MPI_COMM_SELF first of all in MPI_Finalize, last set first, and still works. So those of other
- * communicators are all in the list, latest made first, and one that MPI_COMM_SELF itself had is gone: it was set later. Other
+ * communicators are all in the list, latest made first, and one that MPI_COMM_SELF itself had is gone: it was set later. They are
+ * not asked of MPI, which may have freed a communicator of theirs: one that was called on while its attributes were deleted. Other
  * threads have left MPI, so the list is read without its lock.
  */
 static int final_delete(MPI_Comm comm, int key, void *value, void *extra)
 {
     int rank;
     phase_set(CLOSED);
-    while (all && PMPI_Comm_delete_attr(all->user, state_key) == MPI_SUCCESS)
-        continue;
+    while (all)
+        drop(all);
     PMPI_Comm_free_keyval(&state_key);
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0)
@@ -181,13 +188,13 @@ static int reserve_all(MPI_Comm comm, int *left)
     return error;
 }
 
-static int shadow(peali_attach *a)
+static int shadow(MPI_Comm comm, peali_attach *a)
 {
     int left;
-    int error = reserve_all(a->user, &left);
+    int error = reserve_all(comm, &left);
     if (error != MPI_SUCCESS)
         return error;
-    peal_status status = left ? peal_comm_create_mpi(a->user, &a->comm) : PEAL_ERR_UNSUPPORTED;
+    peal_status status = left ? peal_comm_create_mpi(comm, &a->comm) : PEAL_ERR_UNSUPPORTED;
     if (status == PEAL_OK)
         peali_comm_be_patient(a->comm);
     else if (left)
@@ -227,9 +234,8 @@ static int fill(MPI_Comm comm, peali_attach *a)
     int inter, nranks;
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &nranks);
-    a->user = comm;
     a->pass = inter ? PEALI_PASS_INTER : nranks == 1 ? PEALI_PASS_ALONE : one_world(comm, nranks) ? PEALI_TAKE : PEALI_PASS_WORLDS;
-    return a->pass == PEALI_TAKE ? shadow(a) : MPI_SUCCESS;
+    return a->pass == PEALI_TAKE ? shadow(comm, a) : MPI_SUCCESS;
 }
 
 static int make(MPI_Comm comm, peali_attach **attach)

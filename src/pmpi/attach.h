@@ -15,7 +15,6 @@
 typedef struct peali_attach {
     enum peali_pass pass; /* PEALI_TAKE, or why every call on it is passed on; equal on all ranks */
     peal_comm *comm;      /* where pass is PEALI_TAKE */
-    MPI_Comm user;
     void *room; /* see peali_attach_room */
     size_t room_bytes;
     struct peali_attach *prev, *next; /* all of this process */

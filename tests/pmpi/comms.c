@@ -1,6 +1,6 @@
 /*
- * Communicators that come and go, duplicated with the user's attributes; some left for MPI_Finalize, during which an attribute of
- * the user's own still calls a collective. Argument: how many come and go.
+ * Communicators that come and go, duplicated with the user's attributes, one of which calls when they go; some left for
+ * MPI_Finalize, during which an attribute of the user's own still calls a collective. Argument: how many come and go.
  */
 #include "pmpi.h"
 
@@ -89,6 +89,30 @@ static void users_attributes(void)
     MPI_Comm_free_keyval(&key);
 }
 
+static int call_once_more(MPI_Comm comm, int key, void *value, void *extra)
+{
+    call(comm);
+    return MPI_SUCCESS;
+}
+
+/* Calls while a communicator is freed, before what Peal keeps of it is gone and after: both orders of its attributes. */
+static void calls_while_freed(void)
+{
+    int key;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call_once_more, &key, NULL);
+    for (int i = 0; i < 4; i++) {
+        MPI_Comm comm;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        if (i % 2)
+            MPI_Comm_set_attr(comm, key, NULL);
+        call(comm);
+        if (i % 2 == 0)
+            MPI_Comm_set_attr(comm, key, NULL);
+        MPI_Comm_free(&comm);
+    }
+    MPI_Comm_free_keyval(&key);
+}
+
 static void split_in_two(void)
 {
     MPI_Comm half;
@@ -106,6 +130,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
     call(MPI_COMM_WORLD);
     users_attributes();
+    calls_while_freed();
     split_in_two();
     many_alive();
     come_and_go(argc > 1 ? atoi(argv[1]) : ROUNDS);
