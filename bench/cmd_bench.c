@@ -1,4 +1,5 @@
 /* peal bench: one race, its table, JSON and plot. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +58,25 @@ static bool rounds(const peali_flags *flags)
     return all;
 }
 
+/* A file that the race would be lost for, or NULL. */
+static const char *unwritable(const peali_flags *flags)
+{
+    const char *const files[] = {flags->json, flags->plot};
+    for (int i = 0; i < 2; i++)
+        if (files[i] && peali_flags_first() && !peali_flags_writable(files[i]))
+            return files[i];
+    return NULL;
+}
+
 /* What cannot be raced, or NULL. */
 static const char *misused(const peali_flags *flags)
 {
     static char why[512];
+    const char *file = unwritable(flags);
+    if (file) {
+        snprintf(why, sizeof why, "%s %s cannot be written: %s", file == flags->json ? "--json" : "--plot", file, strerror(errno));
+        return why;
+    }
     if (flags->vs_mpi && interposed())
         return "--vs mpi under libpeal_mpi.so would race Peal against itself; unset LD_PRELOAD";
     if (flags->vs_mpi && flags->threads)

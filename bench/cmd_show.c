@@ -109,19 +109,13 @@ static bool set(request *q, int code, const char *text)
     }
 }
 
-/* The flag at which getopt stopped. */
-static int wrong_flag(const char *what, char **argv)
-{
-    char letter[3] = {'-', (char)optopt, '\0'};
-    return misuse(what, optopt > 0 && optopt < F_NODES ? letter : argv[optind - 1]);
-}
-
 /* -1, or the exit code where that was all. */
 static int parse(request *q, int argc, char **argv)
 {
     static const struct option longs[] = {{"nodes", required_argument, NULL, F_NODES}, {"reach", required_argument, NULL, F_REACH},
                                           {"root", required_argument, NULL, F_ROOT}, {"why", no_argument, NULL, F_WHY},
                                           {"net", required_argument, NULL, F_NET}, {"help", no_argument, NULL, 'h'}, {0}};
+    char word[PEALI_FLAGS_WORD];
     int code;
     opterr = 0;
     optind = 1;
@@ -131,9 +125,9 @@ static int parse(request *q, int argc, char **argv)
             return 0;
         }
         if (code == '?' || code == ':')
-            return wrong_flag(code == ':' ? "a value is missing after" : "unknown flag", argv);
+            return misuse(code == ':' ? "a value is missing after" : "unknown flag", peali_flags_stop(argv, word));
         if (!set(q, code, optarg))
-            return misuse(code == 'n' ? "-n wants 1 to 4096, not" : "wrong value", optarg);
+            return misuse(code == 'n' ? "-n wants 1 to 4096, not" : peali_flags_wrong(argv, word), optarg);
     }
     if (optind + 2 < argc)
         return misuse("a word too many", argv[optind + 2]);

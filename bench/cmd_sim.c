@@ -99,6 +99,7 @@ static int parse(request *q, int argc, char **argv)
         {"algo", required_argument, NULL, F_ALGO}, {"per-node", required_argument, NULL, F_NODE},
         {"near", required_argument, NULL, F_NEAR}, {"far", required_argument, NULL, F_FAR},
         {"reduce", required_argument, NULL, F_REDUCE}, {"help", no_argument, NULL, 'h'}, {0}};
+    char word[PEALI_FLAGS_WORD];
     int code;
     opterr = 0;
     optind = 1;
@@ -108,9 +109,9 @@ static int parse(request *q, int argc, char **argv)
             return 0;
         }
         if (code == '?' || code == ':')
-            return misuse(code == ':' ? "a value is missing after" : "unknown flag", argv[optind - 1]);
+            return misuse(code == ':' ? "a value is missing after" : "unknown flag", peali_flags_stop(argv, word));
         if (!set(q, code, optarg))
-            return misuse("wrong value", optarg);
+            return misuse(peali_flags_wrong(argv, word), optarg);
     }
     if (optind + 1 != argc)
         return misuse("one collective is wanted, not", argc > optind ? argv[optind + 1] : "");
@@ -189,6 +190,7 @@ static int predict_all(const request *q)
 
 int peali_cmd_sim(int argc, char **argv)
 {
+    char sizes[PEALI_FLAGS_ORDER];
     request q = {.problem = {.op = PEAL_SUM}, .min_bytes = 16, .max_bytes = 64 << 20, .factor = 4, .algo = "all"};
     peali_cost_example(&q.params);
     int code = parse(&q, argc, argv);
@@ -199,7 +201,7 @@ int peali_cmd_sim(int argc, char **argv)
         return misuse("no collective", argv[optind]);
     q.problem.kind = (peal_kind)kind;
     if (q.min_bytes > q.max_bytes)
-        return misuse("the last size (-e) is below the first (-b)", "");
+        return misuse("the last size (-e) is below the first (-b):", peali_flags_order(q.max_bytes, q.min_bytes, sizes));
     if (!peali_flags_known(q.problem.kind, q.algo) || strcmp(q.algo, "auto") == 0)
         return misuse("not all are algorithms of this collective:", q.algo);
     set_nodes(&q);

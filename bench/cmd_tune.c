@@ -84,6 +84,7 @@ static bool set(request *q, int code, const char *text)
 static int parse(request *q, int argc, char **argv)
 {
     static const struct option longs[] = {{"threads", required_argument, NULL, F_THREADS}, {"help", no_argument, NULL, 'h'}, {0}};
+    char word[PEALI_FLAGS_WORD], sizes[PEALI_FLAGS_ORDER];
     int code;
     opterr = 0;
     optind = 1;
@@ -93,9 +94,9 @@ static int parse(request *q, int argc, char **argv)
             return 0;
         }
         if (code == '?' || code == ':')
-            return misuse(code == ':' ? "a value is missing after" : "unknown flag", argv[optind - 1]);
+            return misuse(code == ':' ? "a value is missing after" : "unknown flag", peali_flags_stop(argv, word));
         if (!set(q, code, optarg))
-            return misuse("wrong value", optarg);
+            return misuse(peali_flags_wrong(argv, word), optarg);
     }
     for (int i = optind; i < argc; i++) {
         int kind = peali_tuning_kind(argv[i]);
@@ -104,7 +105,9 @@ static int parse(request *q, int argc, char **argv)
         q->kinds |= 1u << kind;
     }
     q->kinds = q->kinds ? q->kinds : (1u << PEALI_TUNING_KINDS) - 1;
-    return q->flags.min_bytes <= q->flags.max_bytes ? -1 : misuse("the last size (-e) is below the first (-b)", "");
+    if (q->flags.min_bytes <= q->flags.max_bytes)
+        return -1;
+    return misuse("the last size (-e) is below the first (-b):", peali_flags_order(q->flags.max_bytes, q->flags.min_bytes, sizes));
 }
 
 static bool has_levels(const char *algo)
@@ -290,11 +293,13 @@ static int tune(peali_team *team, void *arg)
     return result;
 }
 
-/* The file must be a table before it is merged with. */
+/* The file must be a table before it is merged with; and what takes long to measure can be written in the end. */
 static int check_file(const request *q)
 {
     static peali_tuning tuning; /* too large for a stack; one command is one process */
     char why[PEALI_TUNING_WHY];
+    if (q->file && peali_flags_first() && !peali_tune_may_merge(q->file))
+        return 2;
     FILE *file = q->file ? fopen(q->file, "r") : NULL;
     if (!file)
         return -1;

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "report.h"
 #include "sched/tuning.h"
 
 enum { F_ALGO = 256, F_VS, F_THREADS, F_JSON, F_PLOT, F_INPLACE, F_MEM, F_GRAPH, F_REGISTER, F_ULP };
@@ -83,6 +85,38 @@ size_t peali_flags_size(const char *text)
         for (end++; found >= suffixes; found--)
             value *= 1024;
     return *end || !(value >= 1) || value > 1e15 ? 0 : (size_t)value;
+}
+
+const char *peali_flags_order(size_t last, size_t first, char text[PEALI_FLAGS_ORDER])
+{
+    char a[24], b[24];
+    snprintf(text, PEALI_FLAGS_ORDER, "%s < %s", peali_bytes_text(last, a), peali_bytes_text(first, b));
+    return text;
+}
+
+/* A letter may be one of several in a word. */
+const char *peali_flags_stop(char *const *argv, char text[PEALI_FLAGS_WORD])
+{
+    if (optopt <= 0 || optopt >= F_ALGO)
+        return argv[optind - 1];
+    snprintf(text, PEALI_FLAGS_WORD, "-%c", optopt);
+    return text;
+}
+
+/* The value is the next word, or the rest of the flag's. */
+const char *peali_flags_wrong(char *const *argv, char text[PEALI_FLAGS_WORD])
+{
+    const char *flag = argv[optind - 1 - (optarg == argv[optind - 1])];
+    snprintf(text, PEALI_FLAGS_WORD, "%.*s: wrong value", flag[1] == '-' ? (int)strcspn(flag, "=") : 2, flag);
+    return text;
+}
+
+bool peali_flags_writable(const char *file)
+{
+    if (access(file, F_OK) == 0)
+        return access(file, W_OK) == 0;
+    FILE *fresh = fopen(file, "w");
+    return fresh && fclose(fresh) == 0 && remove(file) == 0;
 }
 
 static bool number(const char *text, int least, int *out)
@@ -243,7 +277,8 @@ static int parse_all(int argc, char **argv, peali_flags *flags)
     spell(longs, shorts);
     optind = 1;
     for (;;) {
-        int at = optind, code = getopt_long(argc, argv, shorts, longs, NULL);
+        char word[PEALI_FLAGS_WORD];
+        int code = getopt_long(argc, argv, shorts, longs, NULL);
         if (code == -1)
             return optind < argc ? refuse("a word too many", argv[optind]) : -1;
         if (code == 'h') {
@@ -251,9 +286,9 @@ static int parse_all(int argc, char **argv, peali_flags *flags)
             return 0;
         }
         if (code == '?' || code == ':')
-            return refuse(code == ':' ? "a value is missing after" : "unknown flag", argv[at]);
+            return refuse(code == ':' ? "a value is missing after" : "unknown flag", peali_flags_stop(argv, word));
         if (!set(flags, code, optarg))
-            return refuse("wrong value", optarg);
+            return refuse(peali_flags_wrong(argv, word), optarg);
     }
 }
 
@@ -261,6 +296,7 @@ int peali_flags_parse(int argc, char **argv, peali_flags *flags)
 {
     *flags = (peali_flags){.kind = PEAL_ALLREDUCE, .min_bytes = 16, .max_bytes = 64 << 20, .factor = 4, .warmup = 2, .check = true,
                            .types = 1u << PEAL_FLOAT, .ops = 1u << PEAL_SUM, .place = {true, false}, .algo = "auto", .calls = 1};
+    char sizes[PEALI_FLAGS_ORDER];
     bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
     int kind = help ? PEAL_ALLREDUCE : peali_tuning_kind(argc < 2 ? "" : argv[1]);
     if (kind < 0)
@@ -273,6 +309,6 @@ int peali_flags_parse(int argc, char **argv, peali_flags *flags)
     if (code == -1 && !flags->ops)
         return refuse("MPI, the peer, has no op", "avg");
     if (code == -1 && flags->min_bytes > flags->max_bytes)
-        return refuse("the last size (-e) is below the first (-b)", "");
+        return refuse("the last size (-e) is below the first (-b):", peali_flags_order(flags->max_bytes, flags->min_bytes, sizes));
     return code;
 }

@@ -40,6 +40,18 @@ size_t peali_flags_size(const char *text);
 bool peali_flags_known(peal_kind kind, const char *names);
 bool peali_flags_listed(const char *name, const char *names);
 
+/* Of sizes that are in the wrong order, what to say: "64M < 1G". */
+enum { PEALI_FLAGS_ORDER = 56 };
+const char *peali_flags_order(size_t last, size_t first, char text[PEALI_FLAGS_ORDER]);
+
+/* Where getopt_long stopped: the flag that is none, or lacks a value; and what to say before its wrong value: "-b: wrong value". */
+enum { PEALI_FLAGS_WORD = 48 };
+const char *peali_flags_stop(char *const *argv, char text[PEALI_FLAGS_WORD]);
+const char *peali_flags_wrong(char *const *argv, char text[PEALI_FLAGS_WORD]);
+
+/* Can FILE be made, or written to? As it was before; else errno says why. */
+bool peali_flags_writable(const char *file);
+
 /*
  * Known before MPI starts. launched: a launcher started this process, perhaps with others. first: no launcher did, or as rank 0:
  * the one that prints.

@@ -35,6 +35,7 @@ typedef struct peali_tune_result {
 void peali_tune_print(const peali_tune_result *result, FILE *to);
 
 /* Puts them into FILE, in place of rows of the same collectives, transport and ranks; false where that failed (printed). */
+bool peali_tune_may_merge(const char *file); /* as far as can be told before there are rows */
 bool peali_tune_merge(const peali_tune_result *result, const char *file);
 
 #endif

@@ -10,6 +10,8 @@
 #include "report.h"
 #include "tune.h"
 
+enum { OTHER = 1100 }; /* characters of a file's name and some */
+
 static bool same(const peali_tune_step *a, const peali_tune_step *b)
 {
     return a->best.algo == b->best.algo && a->best.slice_bytes == b->best.slice_bytes && a->flat.algo == b->flat.algo &&
@@ -74,10 +76,28 @@ static void copy(const peali_tune_result *t, FILE *from, FILE *to)
 }
 
 /* By another file of the same folder, so that no reader sees half a table. */
+static const char *beside(const char *file, char other[OTHER])
+{
+    snprintf(other, OTHER, "%s.new", file);
+    return other;
+}
+
+static bool complain(const char *file)
+{
+    fprintf(stderr, "peal tune: cannot write %s: %s\n", file, strerror(errno));
+    return false;
+}
+
+bool peali_tune_may_merge(const char *file)
+{
+    char other[OTHER];
+    return peali_flags_writable(beside(file, other)) || complain(file);
+}
+
 bool peali_tune_merge(const peali_tune_result *result, const char *file)
 {
-    char other[1100];
-    snprintf(other, sizeof other, "%s.new", file);
+    char other[OTHER];
+    beside(file, other);
     FILE *from = fopen(file, "r"), *to = fopen(other, "w");
     if (to) {
         copy(result, from, to);
@@ -85,8 +105,7 @@ bool peali_tune_merge(const peali_tune_result *result, const char *file)
     }
     bool ok = to && !ferror(to);
     ok = to && fclose(to) == 0 && ok && rename(other, file) == 0;
-    if (!ok)
-        fprintf(stderr, "peal tune: cannot write %s: %s\n", file, strerror(errno));
+    ok = ok || complain(file);
     if (from)
         fclose(from);
     return ok;

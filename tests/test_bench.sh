@@ -47,7 +47,25 @@ refuses 2 "wrong value '12X'" tune -b 12X
 refuses 2 "unknown flag '-z'" tune -z
 refuses 2 "no size 'ring'" show --why allreduce ring -n 4
 refuses 2 "wrong value 'tcp'" show --why allreduce 1M -n 4 --net tcp
-refuses 1 nowhere bench allreduce --threads 2 -b 16 -e 16 -n 1 --json nowhere/race.json
+refuses 2 "sim: -n: wrong value '0'" sim allreduce -n 0
+refuses 2 "bench: -b: wrong value '0'" bench allreduce -b 0
+refuses 2 "bench: -b: wrong value '0'" bench allreduce -b0
+refuses 2 "bench: --algo: wrong value 'rign'" bench allreduce --algo=rign
+refuses 2 "tune: -f: wrong value '1'" tune -f 1
+refuses 2 "unknown flag '-z'" bench allreduce ring -z
+refuses 2 "unknown flag '-z'" tune -zb 4
+refuses 2 "'64M < 1G'" bench allreduce -b 1G
+refuses 2 "'4 < 16'" sim allreduce -n 2 -e 4
+
+# Files that cannot be written are refused before there is anything to lose, and those that can be are left alone.
+for how in "bench allreduce --json" "bench allreduce --plot" "tune -o"; do
+    # shellcheck disable=SC2086
+    refuses 2 "nowhere/file.* No such file" $how nowhere/file --threads 2 -e 16 -n 1
+    [ ! -s out ] || die "peal $how begins before it looks at its file"
+done
+echo kept > race.json
+refuses 2 "nowhere/file" bench allreduce --threads 2 -e 16 --json race.json --plot nowhere/file
+[ "$(cat race.json)" = kept ] || die "a race that did not begin wrote its file"
 
 "$peal" bench allreduce --threads 3 -b 16 -e 64K -f 16 -n 5 -w 1 --algo all --inplace both -t double -o max \
     --json race.json --plot race.svg > out 2> err || die "the race failed"

@@ -25,6 +25,14 @@ done
 "$@" -n 2 "$peal" tune broadcast -e 64K -f 16 -n 5 -o table > out 2>&1 || die "tune"
 grep -q '^broadcast *shm *2 *inf ' table || die "tune wrote no row"
 
+# Of a file that cannot be written one rank speaks, and all end.
+for how in "tune -o" "bench allreduce --json"; do
+    # shellcheck disable=SC2086
+    "$@" -n 3 "$peal" $how nowhere/file -e 64K > out 2>&1 && die "a file that cannot be written is not refused"
+    [ "$(grep -c 'nowhere/file.*No such file' out)" = 1 ] || die "a file that cannot be written is not named once"
+    grep -q '^# ' out && die "the ranks begin before they look at the file"
+done
+
 # Ranks with different tables are told so.
 "$@" -n 1 env PEAL_TUNING=table "$peal" bench allreduce -b 16 -e 16 : -n 1 "$peal" bench allreduce -b 16 -e 16 > out 2>&1 &&
     die "different tables are not refused"
