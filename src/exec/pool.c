@@ -117,16 +117,26 @@ static void zero(void *at, size_t bytes)
 }
 
 /*
- * Maps [AT, AT + BYTES) anew; false, with errno, where that is refused. Not by mmap(): TSan takes that for a write, and this
- * changes nothing that other threads see.
+ * TSan takes mmap() for a write, and a block that is mapped anew is what it was. Others have to hear of it: libraries that keep
+ * memory registered watch mmap(), as a network would go on in the file's pages while the process writes to its own.
  */
+#ifdef __SANITIZE_THREAD__
+static void *map_anew(void *at, size_t bytes, long protection, long flags, long fd, long offset)
+{
+    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
+#else
+#define map_anew mmap
+#endif
+
+/* Maps [AT, AT + BYTES) anew; false, with errno, where that is refused. */
 static bool remap(unsigned char *at, size_t bytes, int sharing)
 {
-    long flags = sharing | MAP_FIXED | MAP_NORESERVE, protection = PROT_READ | PROT_WRITE, offset = at - pool.view.base;
+    int flags = sharing | MAP_FIXED | MAP_NORESERVE;
     errno = EBADF;
     if (!peali_memfile_ours(&pool.file))
         return false;
-    return syscall(SYS_mmap, at, bytes, protection, flags, (long)pool.file.fd, offset) != -1;
+    return map_anew(at, bytes, PROT_READ | PROT_WRITE, flags, pool.file.fd, at - pool.view.base) != MAP_FAILED;
 }
 
 /* Makes the pages before END accessible; false where that is refused. */
