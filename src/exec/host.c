@@ -371,19 +371,28 @@ static peal_status exchange(struct meeting *m)
     return m->status;
 }
 
-/* Says what is to be done; false where a rank has no pool: all see that. */
-static bool plan(struct meeting *m)
+/* False where a rank has no pool, this one perhaps: all see that. */
+static bool all_have(struct meeting *m)
 {
     static const peali_host_card nothing;
+    int r = 0;
+    while (r < m->n && memcmp(card_of(m, r), &nothing, sizeof nothing) != 0)
+        r++;
+    if (r < m->n)
+        fail(m, r, "none at", "it said why");
+    return r == m->n;
+}
+
+/* Says what is to be done; false: nothing. */
+static bool plan(struct meeting *m)
+{
     if (m->n > RANKS_MOST) {
         fail(m, RANKS_MOST, "no room for", "too many ranks on a host");
         return false;
     }
+    if (!all_have(m))
+        return false;
     for (int r = 0; r < m->n; r++) {
-        if (memcmp(card_of(m, r), &nothing, sizeof nothing) == 0) {
-            fail(m, r, "none at", "it said why");
-            return false;
-        }
         m->shift[r] = 0;
         if (!same(card_of(m, r)->pool, m->host->card.pool)) {
             m->todo[r] = TO_SEND | TO_GET;
@@ -397,8 +406,10 @@ peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size
 {
     struct meeting m = {.host = host, .cards = (const unsigned char *)cards, .stride = stride, .n = n, .me = me, .shift = shift};
     peal_status status = plan(&m) ? exchange(&m) : PEAL_ERR_UNSUPPORTED;
-    close(host->fd);
-    host->fd = -1;
+    if (host) {
+        close(host->fd);
+        host->fd = -1;
+    }
     return status;
 }
 

@@ -27,8 +27,8 @@ PEAL_MUST_CHECK peal_status peali_host_open(peali_host **host, peali_host_card *
 
 /*
  * Exchanges pools with the N ranks whose cards lie STRIDE bytes apart, this rank's at index ME; all of them are on this host and
- * call it, once, at the same time. SHIFT[x] is what must be added to an address in the pool of rank x, as rank x has it, to have it
- * here; 0 for ME. Ranks of one process have the same pool, and shift 0.
+ * call it, once, at the same time. HOST is NULL where it could not be opened. SHIFT[x] is what must be added to an address in the
+ * pool of rank x, as rank x has it, to have it here; 0 for ME. Ranks of one process have the same pool, and shift 0.
  *
  * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED a rank has no pool, which all see, or this one cannot map one (logged at info, with the
  *          reason); PEAL_ERR_TIMEOUT a rank sent nothing for 30 s, or PEAL_TIMEOUT where that is less (logged, it is named). A rank
