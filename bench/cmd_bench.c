@@ -9,11 +9,24 @@
 #include "report.h"
 #include "ulp.h"
 
+static int nothing_raced(const peali_race *race)
+{
+    const peali_flags *f = race->flags;
+    char first[24], last[24];
+    if (race->team->rank == 0)
+        fprintf(stderr, "peal bench: nothing to race: none of the types (-t) takes the op (-o), or no size from %s (-b) to %s (-e) "
+                        "has %zu of its elements\n", peali_bytes_text(f->min_bytes, first),
+                peali_bytes_text(f->max_bytes, last), peali_race_parts(race));
+    return 2;
+}
+
 static int race_hosts(peali_race *race, const peali_origin *host)
 {
     if (race->team->rank == 0)
         peali_report_head(race, host);
     int result = peali_race_run(race, peali_report_row);
+    if (race->nrows == 0)
+        return nothing_raced(race);
     if (race->team->rank == 0 && !peali_report_all(race, host))
         result = 1;
     return result;

@@ -262,6 +262,30 @@ static void tune_step(sweep *s, peal_kind kind, size_t bytes)
     s->step_s[kind] = now_s(s) - now;
 }
 
+static bool measured(const sweep *s)
+{
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
+        if (s->result.nsteps[kind])
+            return true;
+    if (s->team->rank == 0)
+        fprintf(stderr, "peal tune: nothing to measure: no size from -b to -e has an element (%zu bytes) for each of %d ranks\n",
+                sizeof(float), s->team->nranks);
+    return false;
+}
+
+/* Prints and writes what was found; the exit code. */
+static int finish(const sweep *s)
+{
+    const char *file = s->q->file;
+    if (s->team->rank != 0)
+        return s->wrong;
+    peali_tune_print(&s->result, stdout);
+    bool written = !file || peali_tune_merge(&s->result, file);
+    if (s->wrong)
+        fprintf(stderr, "peal tune: some results were wrong, and do not count; `peal bench --algo all` shows them\n");
+    return s->wrong || !written;
+}
+
 static int tune(peali_team *team, void *arg)
 {
     const request *q = arg;
@@ -281,14 +305,7 @@ static int tune(peali_team *team, void *arg)
         for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
             if (q->kinds >> kind & 1 && (size_t)bytes >= sizeof(float) * (size_t)team->nranks)
                 tune_step(s, (peal_kind)kind, (size_t)bytes);
-    int result = s->wrong;
-    if (team->rank == 0) {
-        peali_tune_print(&s->result, stdout);
-        if (q->file && !peali_tune_merge(&s->result, q->file))
-            result = 1;
-        if (s->wrong)
-            fprintf(stderr, "peal tune: some results were wrong, and do not count; `peal bench --algo all` shows them\n");
-    }
+    int result = measured(s) ? finish(s) : 2;
     free(s);
     return result;
 }

@@ -63,6 +63,10 @@ for how in "bench allreduce --json" "bench allreduce --plot" "tune -o"; do
     refuses 2 "nowhere/file.* No such file" $how nowhere/file --threads 2 -e 16 -n 1
     [ ! -s out ] || die "peal $how begins before it looks at its file"
 done
+refuses 2 "nothing to race.*8 (-b) to 8 (-e) has 4 of" bench allgather --threads 4 -b 8 -e 8
+refuses 2 "nothing to race" bench allreduce --threads 2 -t bool -o sum -e 64 --plot race.svg
+refuses 2 "nothing to measure.* each of 3 ranks" tune --threads 3 -b 4 -e 8 -o table
+[ ! -e table ] || die "peal tune wrote a table of nothing"
 echo kept > race.json
 refuses 2 "nowhere/file" bench allreduce --threads 2 -e 16 --json race.json --plot nowhere/file
 [ "$(cat race.json)" = kept ] || die "a race that did not begin wrote its file"
