@@ -8,10 +8,12 @@
 #include <peal/peal.h>
 
 #include "base/arena.h"
+#include "base/config.h"
 #include "commands.h"
 #include "links.h"
 #include "report.h"
 #include "sched/sched.h"
+#include "sched/tuning.h"
 #include "topo/fabric.h"
 #include "topo/gpus.h"
 #include "topo/machine.h"
@@ -76,12 +78,15 @@ static void print_algos(void)
                peali_algos[i]->in_rank_order ? " (sums in rank order)" : "");
 }
 
-static void print_config(void)
+/* False where a communicator would be refused for them: said on stderr, in the same words. */
+static bool print_config(void)
 {
     peal_config_entry entry;
     printf("\nvariables:\n");
     for (int i = 0; peal_config_list(i, &entry); i++)
         printf("  %-18s %-10s %s (%s)\n", entry.name, entry.value, entry.meaning, entry.choices);
+    fflush(stdout);
+    return peali_config_check() == PEAL_OK && peali_tuning_get();
 }
 
 /* ROOT is the / of the host that is shown; "" for this one. */
@@ -117,6 +122,5 @@ int peali_cmd_info(int argc, char **argv)
     print_build();
     print_machine();
     print_algos();
-    print_config();
-    return 0;
+    return !print_config();
 }

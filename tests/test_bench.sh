@@ -154,6 +154,10 @@ done
 "$peal" info > out 2> err || die "info"
 grep -q PEAL_ALGO out || die "info has no variables"
 grep -q '^levels: .*\(core [0-9]\|not known\)' out || die "info has no levels"
+for wrong in PEAL_SLICE=much PEAL_NONSENSE=1 PEAL_TUNING=nowhere/table; do
+    env "$wrong" "$peal" info > out 2> err && die "info has nothing against $wrong"
+    grep -q "${wrong%=*}" err || die "info does not name $wrong"
+done
 "$peal" info --rdma > out 2> err || die "info --rdma"
 grep -q '^network ports$' out || die "info --rdma has no ports"
 "$peal" help > out 2> err || die "help"
