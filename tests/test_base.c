@@ -4,6 +4,7 @@
  * Configuration is read once in a process, so each setting is tried in a child of its own, whose stderr comes back.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -349,6 +350,20 @@ static int log_to_file(void)
     return found && strncmp(path, "[peal] warn rank 5: first\n[peal] warn rank 6: second\n", 53) == 0;
 }
 
+/* The program closes all that it did not open, and opens a file of its own. */
+static int log_closed(void)
+{
+    char path[200];
+    struct stat is;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, 0, "first");
+    for (int fd = STDERR_FILENO + 1; fd < 64; fd++)
+        close(fd);
+    snprintf(path, sizeof(path), "%s/data", folder);
+    int fd = open(path, O_WRONLY | O_CREAT, 0644);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, 0, "second");
+    return fd == STDERR_FILENO + 1 && fstat(fd, &is) == 0 && is.st_size == 0;
+}
+
 static void log_file(void **state)
 {
     (void)state;
@@ -358,6 +373,8 @@ static void log_file(void **state)
     snprintf(setting, sizeof(setting), "PEAL_LOG_FILE=%s/%%h.%%p.%%r.%%q", folder);
     assert_int_equal(in_child(log_to_file, SETTINGS(setting, "OMPI_COMM_WORLD_RANK=2")), 1);
     assert_string_equal(said, "");
+    assert_int_equal(in_child(log_closed, SETTINGS(setting)), 1);
+    assert_string_equal(said, "[peal] warn rank 0: second\n");
     snprintf(command, sizeof(command), "rm -r %s", folder);
     assert_int_equal(system(command), 0);
     in_child(log_each, SETTINGS(setting));

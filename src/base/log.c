@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -18,6 +19,7 @@ enum { LINE = 2048 }; /* below PIPE_BUF: one write to a pipe stays whole */
 
 /* Opened at the first line and never closed: a line may come from any thread up to the end of the process. */
 static int file = STDERR_FILENO;
+static struct stat file_is; /* written with FILE, before any line */
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 bool peali_log_on(enum peali_log_level level, enum peali_log_subsys subsys)
@@ -64,13 +66,21 @@ static void open_file(void)
     char path[LINE] = "", line[2 * LINE];
     expand(pattern, path, sizeof(path));
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd >= 0) {
+    if (fd >= 0 && fstat(fd, &file_is) == 0) {
         file = fd;
         return;
     }
     int len = snprintf(line, sizeof(line), "[peal] warn: cannot open PEAL_LOG_FILE %s: %s; logging to stderr\n", path,
                        strerror(errno));
     put(STDERR_FILENO, line, (size_t)len);
+}
+
+/* Programs close descriptors that are not theirs, and the number is then that of a file of their own. */
+static int where(void)
+{
+    struct stat is;
+    bool ours = fstat(file, &is) == 0 && is.st_dev == file_is.st_dev && is.st_ino == file_is.st_ino;
+    return file == STDERR_FILENO || ours ? file : STDERR_FILENO;
 }
 
 /* Room left at LEN of a line: its end is kept for the newline. */
@@ -105,6 +115,6 @@ void peali_log(enum peali_log_level level, enum peali_log_subsys subsys, int ran
         if (line[i] == '\n')
             line[i] = ' ';
     line[len++] = '\n';
-    put(file, line, len);
+    put(where(), line, len);
     errno = kept;
 }
