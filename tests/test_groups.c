@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -286,13 +287,27 @@ static void numbers(void **state)
     expect("aabba", 1, "00000");
 }
 
+/* Also when no file can be opened any more. */
+static void stays_here(void **state)
+{
+    peali_place early, late;
+    struct rlimit most, none;
+    peali_machine_place(&early);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &most), 0);
+    none = (struct rlimit){0, most.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    peali_machine_place(&late);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &most), 0);
+    assert_memory_equal(&early, &late, sizeof early);
+}
+
 int main(int argc, char **argv)
 {
     folder = argc > 1 ? argv[1] : ".";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_socket),    cmocka_unit_test(two_sockets), cmocka_unit_test(eight_domains),
         cmocka_unit_test(uneven),        cmocka_unit_test(memory_node), cmocka_unit_test(numbers),
-        cmocka_unit_test(communicators),
+        cmocka_unit_test(communicators), cmocka_unit_test(stays_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "topo/machine.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,17 +18,19 @@
 #include "base/config.h"
 
 #ifdef PEALI_HAVE_HWLOC
-#include <pthread.h>
-
 #include <hwloc.h>
 #endif
 
+static peali_place identity; /* of this process, without its cores. Written once, by identify */
+
 /*
  * A machine is known by the kernel's boot identifier (the host's name where it is hidden), which is one for all containers. A host
- * ends where the network namespace does, by whose sockets its ranks find each other; or as PEAL_HOST_ID has it.
+ * ends where the network namespace does, by whose sockets its ranks find each other; or as PEAL_HOST_ID has it. Looked at once, for
+ * later this process may have no descriptor left to read that by, and would seem to be elsewhere.
  */
-static void identify(peali_place *place)
+static void identify(void)
 {
+    peali_place *place = &identity;
     char text[256] = "";
     const char *given = peali_config_get()->host_id;
     struct stat net;
@@ -47,8 +50,9 @@ static void identify(peali_place *place)
 
 void peali_machine_place(peali_place *place)
 {
-    memset(place, 0, sizeof *place);
-    identify(place);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, identify);
+    *place = identity;
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0)
