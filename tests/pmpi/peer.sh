@@ -56,6 +56,9 @@ try 3 "$peal" "${p}comms"
 try 2 "$peal" "${p}many" $many $shadows
 try 2 "$peal" "${p}threads"
 try 2 "$peal" "${p}late"
+[ "$peer" = intel ] || try 2 "$peal" "${p}spawn" # Intel's launcher wants to be told beforehand
+try 3 "$peal" "${p}limited" file 1
+try 3 "$peal" "${p}limited" 0 1
 for n in 2 3; do
     try $n "$peal" "${p}progress"
 done
