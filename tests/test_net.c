@@ -34,7 +34,7 @@ struct rank {
 typedef void play(struct rank *me);
 
 static char log_path[64];
-static bool over_ucx, on_rails, faulty;
+static bool over_ucx, on_rails, beside, faulty;
 
 #define EXPECT(me, condition) expect((me), (condition), #condition, __LINE__)
 
@@ -521,43 +521,7 @@ enum { TESTS = sizeof(tests) / sizeof(tests[0]) };
 /* Gathers BYTES of all ranks in rank order. */
 typedef void gather(void *ctx, const void *mine, void *all, size_t bytes);
 
-/*
- * Loopback, and whatever UCX takes: every machine has two such rails. Hosts of two ranks, some of which are near to one rail; rank
- * 0 has a rail that others lack.
- */
-static peali_ucx_rails rails_of(int rank)
-{
-    const peali_ucx_rails rails = {.n = rank == 0 ? 3 : 2, .device = {"lo", "", ""}, .near = 1u + (uint32_t)rank % 3,
-                                   .host = (uint64_t)rank / 2};
-    return on_rails ? rails : (peali_ucx_rails){.n = 1};
-}
-
-/* What the arguments ask for, over BASE. */
-static peali_net *dressed(peali_net *base, gather *gather_all, void *ctx)
-{
-    size_t *bytes = room((size_t)base->nranks * sizeof(*bytes)), most = 0;
-    const peali_fault fault = {.seed = 7, .delay = 20};
-    const peali_ucx_rails rails = rails_of(base->rank);
-    if (over_ucx && peali_net_ucx_create(base, &rails, &base) != PEAL_OK)
-        exit(2);
-    if (faulty && peali_net_fault_create(base, &fault, &base) != PEAL_OK)
-        exit(2);
-    gather_all(ctx, &base->card_bytes, bytes, sizeof(*bytes));
-    for (int r = 0; r < base->nranks; r++)
-        most = bytes[r] > most ? bytes[r] : most;
-    char *mine = room(most), *all = room(most * (size_t)base->nranks);
-    if (most > 0) {
-        memcpy(mine, base->card, base->card_bytes);
-        gather_all(ctx, mine, all, most);
-        if (base->meet(base, all, most) != PEAL_OK)
-            exit(2);
-    }
-    free(bytes);
-    free(mine);
-    free(all);
-    return base;
-}
-
+#include "test_net_dress.h"
 #ifdef TEST_MPI
 #include "test_net_mpi.h"
 #else
@@ -568,8 +532,11 @@ static peali_net *dressed(peali_net *base, gather *gather_all, void *ctx)
 static void each_size(void **state)
 {
     const struct test *t = *state;
-    for (int n = t->least; n <= ranks_most(); n++)
+    for (int n = t->least; n <= ranks_most(); n++) {
         assert_int_equal(run_ranks(n, t->body), 0);
+        for (; nkept > 0; nkept--)
+            kept[nkept - 1]->destroy(kept[nkept - 1]);
+    }
 }
 
 int main(int argc, char **argv)
@@ -581,6 +548,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         over_ucx |= strcmp(argv[i], "ucx") == 0;
         on_rails |= strcmp(argv[i], "rails") == 0;
+        beside |= strcmp(argv[i], "beside") == 0;
         faulty |= strcmp(argv[i], "fault") == 0;
     }
     struct CMUnitTest units[TESTS];

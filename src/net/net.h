@@ -115,6 +115,12 @@ struct peali_net {
      */
     void (*forsake)(peali_net *net);
 
+    /*
+     * Number NUMBER, from 1, of the nets beside this one, with the same ranks and connections of its own: for another thread, as
+     * what it takes to move a message bounds its speed. Its card is exchanged, too. NULL: nothing would be gained.
+     */
+    peal_status (*beside)(const peali_net *net, int number, peali_net **another);
+
     /* Frees the net. No request is under way, unless the communicator failed. */
     void (*destroy)(peali_net *net);
 };

@@ -31,7 +31,7 @@ struct card {
 
 struct ucx_net {
     peali_net net;
-    peali_net *host;
+    peali_net *host; /* NULL: another net's */
     const peali_ucx_library *ucp;
     peali_ucx_hub *hubs[PEALI_UCX_RAILS];
     int nhubs; /* at least as many as rails */
@@ -316,7 +316,7 @@ static peal_status ucx_progress(peali_net *net)
     struct ucx_net *u = (struct ucx_net *)net;
     for (int rail = 0; rail < net->rails; rail++)
         drive(u, rail);
-    return u->host->progress(u->host);
+    return u->host ? u->host->progress(u->host) : PEAL_OK;
 }
 
 static peal_status ucx_flush(peali_net *net)
@@ -414,7 +414,8 @@ static void ucx_destroy(peali_net *net)
         peali_ucx_hub_unlock(hub);
     }
     net_free(u);
-    host->destroy(host);
+    if (host)
+        host->destroy(host);
 }
 
 /* Is the card of RANK, in the STRIDE bytes at CARD, what it sent? Then HEAD is its head; else it is logged. */
@@ -494,7 +495,8 @@ static peal_status ucx_meet(peali_net *net, const void *cards, size_t stride)
         return PEAL_ERR_MEMORY;
     for (int r = 0; r < net->nranks && status == PEAL_OK; r++)
         status = find_peers(u, r, (const char *)cards + (size_t)r * stride + sizeof(struct card));
-    log_rails(u);
+    if (u->host)
+        log_rails(u);
     return status;
 }
 
@@ -528,13 +530,55 @@ static peal_status furnish(struct ucx_net *u, const peali_ucx_rails *rails)
     if (!u->ids || !u->berths)
         return PEAL_ERR_MEMORY;
     for (; u->nhubs < rails->n; u->nhubs++) {
-        peal_status status = peali_ucx_hub_join(u->net.rank, rails->device[u->nhubs], u->nhubs == 0, &u->hubs[u->nhubs]);
+        const char *device = rails->device[u->nhubs];
+        peal_status status = peali_ucx_hub_join(u->net.rank, device, rails->number, u->nhubs == 0, &u->hubs[u->nhubs]);
         if (status != PEAL_OK)
             return status;
     }
     u->id = peali_ucx_hub_id();
     u->ucp = u->hubs[0]->ucp;
     return card_make(u, rails);
+}
+
+static peal_status make(int rank, int nranks, const peali_ucx_rails *rails, struct ucx_net **net)
+{
+    struct ucx_net *u = peali_alloc(1, sizeof(*u));
+    if (!u)
+        return PEAL_ERR_MEMORY;
+    u->left_ns[0] = SEND_NS;
+    u->left_ns[1] = RECV_NS;
+    u->net = (peali_net){.name = "ucx", .rank = rank, .nranks = nranks, .meet = ucx_meet, .send = ucx_send,
+                         .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .peek = ucx_peek, .cancel = ucx_cancel,
+                         .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .map = ucx_map,
+                         .unmap = ucx_unmap, .forsake = ucx_forsake, .destroy = ucx_destroy, .any_thread = true};
+    peal_status status = furnish(u, rails);
+    if (status == PEAL_OK)
+        *net = u;
+    else
+        net_free(u);
+    return status;
+}
+
+static peal_status ucx_beside(const peali_net *net, int number, peali_net **another)
+{
+    const struct ucx_net *u = (const struct ucx_net *)net;
+    peali_ucx_rails rails = {.n = net->rails, .near = u->card->near, .host = u->card->host, .number = number};
+    for (int i = 0; i < rails.n; i++)
+        memcpy(rails.device[i], u->hubs[i]->card.device, PEALI_UCX_DEVICE);
+    struct ucx_net *made;
+    peal_status status = make(net->rank, net->nranks, &rails, &made);
+    if (status == PEAL_OK)
+        *another = &made->net;
+    return status;
+}
+
+/* Where a device moves memory by itself, one thread is enough. */
+static bool takes_threads(const peali_ucx_rails *rails)
+{
+    bool tcp = true;
+    for (int i = 0; i < rails->n; i++)
+        tcp &= peali_ucx_by_tcp(rails->device[i]);
+    return tcp;
 }
 
 peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, peali_net **net)
@@ -544,21 +588,12 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
                   host->nranks, 1 << RANK_BITS);
         return PEAL_ERR_CONFIG;
     }
-    struct ucx_net *u = peali_alloc(1, sizeof(*u));
-    if (!u)
-        return PEAL_ERR_MEMORY;
-    u->host = host;
-    u->left_ns[0] = SEND_NS;
-    u->left_ns[1] = RECV_NS;
-    u->net = (peali_net){.name = "ucx", .rank = host->rank, .nranks = host->nranks, .meet = ucx_meet, .send = ucx_send,
-                         .recv = ucx_recv, .recv_some = ucx_recv_some, .test = ucx_test, .peek = ucx_peek, .cancel = ucx_cancel,
-                         .progress = ucx_progress, .flush = ucx_flush, .describe = ucx_describe, .map = ucx_map,
-                         .unmap = ucx_unmap, .forsake = ucx_forsake, .destroy = ucx_destroy, .any_thread = true};
-    peal_status status = furnish(u, rails);
-    if (status != PEAL_OK) {
-        net_free(u);
+    struct ucx_net *u;
+    peal_status status = make(host->rank, host->nranks, rails, &u);
+    if (status != PEAL_OK)
         return status;
-    }
+    u->host = host;
+    u->net.beside = takes_threads(rails) ? ucx_beside : NULL;
     *net = &u->net;
     return PEAL_OK;
 }

@@ -17,7 +17,7 @@
 #include "net/net_ucx.h"
 #include "net/ucx_memory.h"
 
-/* The hubs that new nets join, one for each device. */
+/* The hubs that new nets join, one for each device and number. */
 static peali_ucx_hub *current;
 static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER; /* of `current`, and of nets, next and joined in every hub */
 
@@ -154,15 +154,16 @@ uint32_t peali_ucx_hub_id(void)
     return id;
 }
 
-peal_status peali_ucx_hub_join(int rank, const char *device, bool memory, peali_ucx_hub **hub)
+peal_status peali_ucx_hub_join(int rank, const char *device, int number, bool memory, peali_ucx_hub **hub)
 {
     static bool told; /* under current_lock */
     peal_status status = PEAL_OK;
     pthread_mutex_lock(&current_lock);
     peali_ucx_hub *h = current;
-    while (h && (h->memory != memory || strcmp(h->card.device, device) != 0))
+    while (h && (h->number != number || h->memory != memory || strcmp(h->card.device, device) != 0))
         h = h->next;
     if (!h && (status = hub_make(rank, device, memory, &h)) == PEAL_OK) {
+        h->number = number;
         h->joined = true;
         h->next = current;
         current = h;

@@ -1,5 +1,6 @@
 /*
- * The UCX worker of this process for one network device, its peers and their endpoints; all nets over UCX share it.
+ * The UCX worker of this process for one network device, its peers and their endpoints; all nets over UCX share it. There are more
+ * of them for a device, with numbers, where several threads of the process send and receive at once.
  *
  * Measured with UCX 1.13.1: a worker takes 4 descriptors and 5 ms, with shared memory 4 more and 4.1 MiB, and a connection over tcp
  * 0.1 MiB, 2 descriptors and up to 70 ms; a communicator has to do with less. So for a device there is one of each for a process
@@ -50,6 +51,7 @@ typedef struct peali_ucx_guest {
 typedef struct peali_ucx_hub {
     struct peali_ucx_hub *next; /* of those that nets join */
     bool joined;                /* it is one of them */
+    int number;                 /* among those of its device, from 0 */
     bool memory;                /* it has shared memory, too, to the processes of its host */
     const peali_ucx_library *ucp;
     pthread_mutex_t lock; /* of the worker, all that belongs to it, and peers: UCX is told that one thread at a time comes */
@@ -78,10 +80,10 @@ typedef struct peali_ucx_pending {
 uint32_t peali_ucx_hub_id(void);
 
 /*
- * This process's hub for DEVICE ("": whatever UCX takes), with shared MEMORY or without, made where there is none. PEAL_OK;
+ * This process's hub NUMBER for DEVICE ("": whatever UCX takes), with shared MEMORY or without, made where there is none. PEAL_OK;
  * PEAL_ERR_CONFIG no UCX, or none that works; PEAL_ERR_MEMORY. RANK is for the log. Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, const char *device, bool memory, peali_ucx_hub **hub);
+PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, const char *device, int number, bool memory, peali_ucx_hub **hub);
 
 /*
  * The hub stays for nets to come, to the end of the process, unless it was retired: a peer may still be on its way out of the last

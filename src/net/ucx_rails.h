@@ -26,6 +26,7 @@ typedef struct peali_ucx_rails {
     char device[PEALI_UCX_RAILS][PEALI_UCX_DEVICE]; /* "": whatever UCX takes by itself */
     uint32_t near;                                /* bit per device */
     uint64_t host;                                /* a name of this host */
+    int number;                                   /* of the workers for each device, from 0 */
 } peali_ucx_rails;
 
 /* What decides over a rank's messages. */
