@@ -14,13 +14,15 @@
 
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "exec/clerk.h"
 #include "exec/proxy.h"
 #include "net/net_fault.h"
 #include "net/net_loop.h"
 
-enum { LANES = 3, MOST = 4, AREA_UNITS = 16, WORDS = 2 * LANES * 2 * AREA_UNITS * PEALI_POST_UNIT / sizeof(uint64_t) };
+enum { LANES = 3, THREADS = 2, MOST = 4, AREA_UNITS = 16, WORDS = 2 * LANES * 2 * AREA_UNITS * PEALI_POST_UNIT / sizeof(uint64_t) };
 
 static bool on_device; /* messages lie in memory that proxies cannot see */
+static int clerks = 1; /* of proxies */
 
 /* A rank: its post, and AREA_UNITS for each of two areas of each lane, one way and the other. */
 typedef struct seat {
@@ -28,7 +30,7 @@ typedef struct seat {
     int rank, n, rounds;
     const peali_fault *fault;
     uint32_t signature; /* of its calls */
-    peali_net *net;
+    peali_net *nets[THREADS];
     peali_proxy *proxy;
     peali_post *post;
     uint64_t *messages;
@@ -125,9 +127,11 @@ static void begin(seat *s)
     for (uint32_t *flag = s->post->flags[0][0]; flag < s->post->flags[LANES][0]; flag++)
         *flag = 0x80000000u; /* so that all are compared alike */
     memset(s->orders, 0, sizeof s->orders);
-    if (peali_net_loop_create(s->threads, s->rank, &s->net) != PEAL_OK ||
-        (s->fault && peali_net_fault_create(s->net, s->fault, &s->net) != PEAL_OK) ||
-        peali_proxy_begin(s->net, &box, &s->proxy) != PEAL_OK)
+    for (int i = 0; i < clerks; i++)
+        if (peali_net_loop_create(s->threads, s->rank, &s->nets[i]) != PEAL_OK ||
+            (s->fault && peali_net_fault_create(s->nets[i], s->fault, &s->nets[i]) != PEAL_OK))
+            abort();
+    if (peali_proxy_begin(s->nets, clerks, &box, &s->proxy) != PEAL_OK)
         abort();
 }
 
@@ -135,7 +139,8 @@ static void end(seat *s)
 {
     peali_proxy_end(&s->proxy, 2 * INT64_C(1000000000));
     s->wrong += peali_threads_agree(s->threads, s->rank, PEAL_OK) != PEAL_OK;
-    s->net->destroy(s->net);
+    for (int i = 0; i < clerks; i++)
+        s->nets[i]->destroy(s->nets[i]);
     for (size_t i = 0; on_device && i < WORDS; i += 2 * PEALI_POST_UNIT / sizeof(uint64_t))
         s->wrong += s->messages[i] != 0 || s->messages[i + 1] != 0; /* heads do not go there */
     if (on_device)
@@ -156,7 +161,7 @@ static void *exchanges(void *arg)
                 if (epoch % 50 == 0 && s->rank == 0)
                     peali_clock_sleep(20000000); /* the proxy rests by then */
             }
-        peali_proxy_wake();
+        peali_clerk_wake();
         end(s);
     }
     return NULL;
@@ -278,13 +283,14 @@ static void test_waits(void **state)
     assert_int_equal(run(2, seats, waits), 0);
 }
 
-/* With any argument, in a device's memory. */
+/* device: messages lie in its memory; threads: several have them. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exchanges), cmocka_unit_test(test_delays), cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_broken), cmocka_unit_test(test_words), cmocka_unit_test(test_waits),
     };
-    on_device = argc > 1;
-    return cmocka_run_group_tests_name(on_device ? "proxy, messages in device memory" : "proxy", tests, NULL, NULL);
+    on_device = argc > 1 && strcmp(argv[1], "device") == 0;
+    clerks = argc > 1 && strcmp(argv[1], "threads") == 0 ? THREADS : 1;
+    return cmocka_run_group_tests_name(argc > 1 ? argv[1] : "proxy", tests, NULL, NULL);
 }

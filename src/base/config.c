@@ -196,15 +196,25 @@ static bool read_proto(const char *text, peali_config *c)
     return i >= 0;
 }
 
-static bool read_max_ctas(const char *text, peali_config *c)
+/* auto, which is 0, or 1 to MOST. */
+static bool read_number(const char *text, int most, int *number)
 {
-    enum { MOST = 128 };
     bool chosen = strcmp(text, "auto") == 0;
     int64_t n = chosen ? 0 : digits(&text);
-    if (!chosen && (n < 1 || n > MOST || *text))
+    if (!chosen && (n < 1 || n > most || *text))
         return false;
-    c->max_ctas = (int)n;
+    *number = (int)n;
     return true;
+}
+
+static bool read_max_ctas(const char *text, peali_config *c)
+{
+    return read_number(text, 128, &c->max_ctas);
+}
+
+static bool read_proxy_threads(const char *text, peali_config *c)
+{
+    return read_number(text, 8, &c->proxy_threads);
 }
 
 static bool read_engines(const char *text, peali_config *c)
@@ -284,6 +294,9 @@ static const struct variable {
     {"PEAL_GDR", "auto", "off, auto or on",
      "Whether messages of GPUs leave from GPU memory; auto: where the network reads it by itself, is near, and a test message "
      "arrived; on: or the call is refused; off: they go through host memory.", read_gdr},
+    {"PEAL_PROXY_THREADS", "auto", "auto, or 1 to 8",
+     "How many threads of a process send and receive for its GPUs where messages in host memory go over ucx by tcp, if all ranks "
+     "have so many; auto is one for every 4 cores of a rank, 4 at most.", read_proxy_threads},
     {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},
 };
 enum { VARIABLES = sizeof(table) / sizeof(table[0]) };

@@ -33,6 +33,7 @@ typedef struct peali_config {
     int64_t engines_bytes;  /* PEAL_ENGINES, 0: off */
     bool p2p;               /* PEAL_P2P */
     int gdr;                /* PEAL_GDR */
+    int proxy_threads;      /* PEAL_PROXY_THREADS, 0: Peal chooses */
     bool interpose;         /* PEAL_INTERPOSE */
 } peali_config;
 

@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <time.h>
 
-int peali_thread_start(pthread_t *thread, void *(*run)(void *))
+int peali_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     sigset_t every, before;
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
-    int error = pthread_create(thread, NULL, run, NULL);
+    int error = pthread_create(thread, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }

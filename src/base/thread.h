@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Starts RUN in a thread that takes no signals: they are the program's. 0, or an errno where there can be none. */
-int peali_thread_start(pthread_t *thread, void *(*run)(void *));
+int peali_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* A condition, and a wait for it of at most NS nanoseconds by a clock that never goes back: true where it was signalled. */
 void peali_thread_cond_init(pthread_cond_t *cond);

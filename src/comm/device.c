@@ -368,7 +368,7 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
         return status;
     if (!captured) {
         show(comm, c);
-        peali_proxy_wake();
+        peali_clerk_wake();
     }
     if (c->count == 0)
         return PEAL_OK;

@@ -17,6 +17,7 @@
 #include "comm/ledger.h"
 #include "comm/watch.h"
 #include "cuda/team.h"
+#include "exec/clerk.h"
 #include "exec/proxy.h"
 
 enum {
@@ -42,6 +43,8 @@ typedef struct peali_device {
     void *staged;
     peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank within reach */
     int32_t first[PEALI_DEVICE_RANKS]; /* of the ranks within reach of each rank */
+    peali_net *nets[PEALI_CLERKS]; /* of the proxy: the communicator's, and those beside it */
+    int nnets;
     peali_proxy *proxy;   /* NULL: all ranks are within reach */
     peali_device_shown *shown; /* this rank's: the ledger is in it */
     peali_regions_desk regions;
@@ -100,6 +103,13 @@ PEAL_MUST_CHECK peal_status peali_device_exchange(peal_comm *comm, const peali_c
  */
 PEAL_MUST_CHECK peal_status peali_device_open_post(peali_device *d, const peali_call *c);
 void peali_device_close_post(peali_device *d, int64_t patience_ns);
+
+/*
+ * The nets of the post's messages in host memory, one for each thread of its proxy; the same number on all ranks. Ranks may return
+ * differently. device_nets.c.
+ */
+PEAL_MUST_CHECK peal_status peali_device_open_nets(peali_device *d, const peali_call *c);
+void peali_device_close_nets(peali_device *d);
 
 /*
  * Where it was not tried yet: has all ranks make the areas of COMM for copy engines, in a call C that takes them. PEAL_OK, and

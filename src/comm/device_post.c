@@ -263,18 +263,21 @@ static peal_status begin(peali_device *d, const peali_team_mail *mail)
     peal_status status = peali_net_shared_create(comm->net, &net);
     if (status != PEAL_OK)
         return status;
-    comm->net = net;
+    comm->net = d->nets[0] = net;
     peali_runner_share(comm->runner, net);
     d->gpu = (struct peali_proxy_device){d->team, flush_device};
     peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "messages of this rank's GPU lie in %s memory, %zu KiB",
               mail->device ? "its" : "host", mail->bytes >> 10);
-    return peali_proxy_begin(net, &box, &d->proxy);
+    return peali_proxy_begin(d->nets, d->nnets, &box, &d->proxy);
 }
 
 peal_status peali_device_open_post(peali_device *d, const peali_call *c)
 {
     const peali_team_mail *mail = NULL;
     peal_status made = peali_team_make_post(d->team), status = agree(d, c, &mail);
+    d->nnets = 1;
+    if (status == PEAL_OK && !mail)
+        status = peali_device_open_nets(d, c);
     if (status != PEAL_OK || made != PEAL_OK)
         return made != PEAL_OK ? made : status;
     if (!mail) {
@@ -288,5 +291,6 @@ peal_status peali_device_open_post(peali_device *d, const peali_call *c)
 void peali_device_close_post(peali_device *d, int64_t patience_ns)
 {
     peali_proxy_end(&d->proxy, patience_ns);
+    peali_device_close_nets(d);
     unmap(d);
 }

@@ -60,7 +60,7 @@ static int start(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, prepare);
     ending = false;
-    return peali_thread_start(&thread, watch);
+    return peali_thread_start(&thread, watch, NULL);
 }
 
 /* Returns whether there were others. */

@@ -1,6 +1,6 @@
 /*
- * The proxy: the thread of this process that sends and receives what its GPUs' kernels order (lower/post.h). It is there as long as
- * any communicator has a post, rests where nothing is ordered, and asks nothing of CUDA but through a box's device.
+ * The proxy: what sends and receives what a GPU's kernels order (lower/post.h), by one or several clerks of this process. It asks
+ * nothing of CUDA but through a box's device.
  */
 #ifndef PEALI_PROXY_H
 #define PEALI_PROXY_H
@@ -49,11 +49,13 @@ typedef struct peali_proxy_box {
 enum { PEALI_PROXY_TAGS = (PEAL_LANES + 1) << PEALI_NET_SLICE_BITS };
 
 /*
- * Serves BOX over NET: all but the struct stays the caller's. NET takes calls of any thread, one at a time for each request.
+ * Serves BOX over the NNETS of NETS, at most PEALI_CLERKS, the same on all ranks: each has a clerk, and lanes go to them in turn.
+ * All but the structs stays the caller's. The first takes calls of any thread, one at a time for each request; the others are the
+ * proxy's.
  *
  * PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_SYSTEM there can be no thread (logged). Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_proxy_begin(peali_net *net, const peali_proxy_box *box, peali_proxy **proxy);
+PEAL_MUST_CHECK peal_status peali_proxy_begin(peali_net *const *nets, int nnets, const peali_proxy_box *box, peali_proxy **proxy);
 
 /*
  * What was sent or told has left, unless the transport cannot say so within PATIENCE_NS; what is under way is forgotten, and POST
@@ -70,8 +72,5 @@ bool peali_proxy_heard(peali_proxy *proxy, int32_t *from, peali_proxy_word *word
 
 /* The rank whose message has been waited for longest, or -1; TEXT gets how it would come. Threads: any. */
 int32_t peali_proxy_waits(peali_proxy *proxy, char *text, size_t bytes);
-
-/* Orders are on their way, if they are not captured: the proxy need not rest. Threads: any. */
-void peali_proxy_wake(void);
 
 #endif

@@ -67,7 +67,7 @@ static const peali_place *place_of(const peali_place *places, size_t stride, int
     return (const peali_place *)((const char *)places + stride * (size_t)rank);
 }
 
-int peali_machine_crowded(const peali_place *places, size_t stride, int n, int me)
+int peali_machine_share(const peali_place *places, size_t stride, int n, int me)
 {
     const peali_place *mine = place_of(places, stride, me);
     int ranks = 0, cores = 0;
@@ -82,7 +82,7 @@ int peali_machine_crowded(const peali_place *places, size_t stride, int n, int m
     }
     for (int i = 0; i < PEALI_MACHINE_CORES / 64; i++)
         cores += __builtin_popcountll(all.cores[i]);
-    return ranks > cores;
+    return cores / ranks;
 }
 
 static void processor(char *model, size_t bytes)

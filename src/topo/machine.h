@@ -21,8 +21,8 @@ typedef struct peali_place {
 /* Where the calling process runs. Threads: any. */
 void peali_machine_place(peali_place *place);
 
-/* True where more of N ranks run on the machine of rank ME than it has cores for them. Places lie STRIDE bytes apart. */
-int peali_machine_crowded(const peali_place *places, size_t stride, int n, int me);
+/* How many cores each of those of N ranks has that run on the machine of rank ME; 0: not one. Places lie STRIDE bytes apart. */
+int peali_machine_share(const peali_place *places, size_t stride, int n, int me);
 
 /*
  * Where PLACE, of this host, is among the objects of each level: -1 where its cores lie in more than one, and at all levels

@@ -1,0 +1,187 @@
+/*
+ * A kernel cannot wake a thread: while something moves, and a little longer, a clerk looks again and again; then it naps, for
+ * longer and longer, so that what a graph orders after a pause waits a millisecond at most, and what is under way much less. What
+ * the host enqueues wakes it.
+ */
+#include "exec/clerk.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+enum {
+    LOOKS = 16000,
+    YIELD_EVERY = 16, /* looks in vain */
+    NAP_NS = 20000,
+    LONGEST_NAP_NS = 1000000, /* where nothing is under way; else a nap is as short as the first */
+};
+
+/* Jobs and what was seen of them are under the lock; the thread is under turn. */
+typedef struct clerk {
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    peali_errand *errands;
+    bool napping, ending;
+    int wanted;    /* threads that want the lock, which the clerk leaves to them */
+    unsigned idle; /* passes in which nothing moved */
+    bool busy;     /* something was under way in the last one */
+    pthread_t thread;
+} clerk;
+
+static clerk clerks[PEALI_CLERKS];
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* of who starts and ends threads */
+
+static void take_lock(clerk *c)
+{
+    (void)peali_add_relaxed(&c->wanted, 1);
+    pthread_mutex_lock(&c->lock);
+    (void)peali_add_relaxed(&c->wanted, -1);
+}
+
+void peali_clerk_lock(const peali_errand *errand)
+{
+    take_lock(&clerks[errand->clerk]);
+}
+
+void peali_clerk_unlock(const peali_errand *errand)
+{
+    pthread_mutex_unlock(&clerks[errand->clerk].lock);
+}
+
+/* A pass over all errands: did anything move? */
+static bool pass(clerk *c)
+{
+    bool moved = false, rested = c->idle > LOOKS;
+    c->busy = false;
+    for (peali_errand *j = c->errands; j; j = j->next) {
+        moved |= j->pass(j, rested);
+        c->busy |= j->busy;
+    }
+    return moved;
+}
+
+static void nap(clerk *c)
+{
+    int64_t ns = (int64_t)NAP_NS << (c->busy ? 0 : c->idle - LOOKS < 16 ? c->idle - LOOKS : 16);
+    peali_store_relaxed(&c->napping, true);
+    if (peali_thread_cond_wait(&c->news, &c->lock, ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS))
+        c->idle = 0;
+    peali_store_relaxed(&c->napping, false);
+}
+
+static void *work(void *arg)
+{
+    clerk *c = arg;
+    pthread_mutex_lock(&c->lock);
+    while (!c->ending) {
+        c->idle = pass(c) ? 0 : c->idle + 1;
+        if (c->idle > LOOKS) {
+            nap(c);
+            continue;
+        }
+        pthread_mutex_unlock(&c->lock);
+        if (c->idle % YIELD_EVERY == 1)
+            peali_clock_yield();
+        while (peali_load_relaxed(&c->wanted) > 0)
+            peali_clock_yield();
+        pthread_mutex_lock(&c->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* A child has no such threads, and must not wait for them. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&turn);
+    for (int i = 0; i < PEALI_CLERKS; i++)
+        take_lock(&clerks[i]);
+}
+
+static void after_fork(void)
+{
+    for (int i = 0; i < PEALI_CLERKS; i++)
+        pthread_mutex_unlock(&clerks[i].lock);
+    pthread_mutex_unlock(&turn);
+}
+
+static void in_child(void)
+{
+    for (int i = 0; i < PEALI_CLERKS; i++)
+        clerks[i].errands = NULL;
+    after_fork();
+}
+
+static void prepare(void)
+{
+    for (int i = 0; i < PEALI_CLERKS; i++) {
+        pthread_mutex_init(&clerks[i].lock, NULL);
+        peali_thread_cond_init(&clerks[i].news);
+    }
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* Returns whether there were others. */
+static bool enlist(clerk *c, peali_errand *errand)
+{
+    take_lock(c);
+    errand->next = c->errands;
+    c->errands = errand;
+    pthread_mutex_unlock(&c->lock);
+    return errand->next;
+}
+
+/* Returns whether it was the last. */
+static bool delist(clerk *c, const peali_errand *errand)
+{
+    take_lock(c);
+    peali_errand **at = &c->errands;
+    while (*at != errand)
+        at = &(*at)->next;
+    *at = errand->next;
+    c->ending = !c->errands;
+    bool last = c->ending;
+    pthread_mutex_unlock(&c->lock);
+    return last;
+}
+
+static int start_thread(clerk *c)
+{
+    c->ending = false;
+    c->idle = 0;
+    return peali_thread_start(&c->thread, work, c);
+}
+
+int peali_clerk_give(peali_errand *errand)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    clerk *c = &clerks[errand->clerk];
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&turn);
+    int error = enlist(c, errand) ? 0 : start_thread(c);
+    if (error)
+        delist(c, errand);
+    pthread_mutex_unlock(&turn);
+    return error;
+}
+
+void peali_clerk_take_back(peali_errand *errand)
+{
+    clerk *c = &clerks[errand->clerk];
+    pthread_mutex_lock(&turn);
+    if (delist(c, errand)) {
+        pthread_cond_signal(&c->news);
+        pthread_join(c->thread, NULL);
+    }
+    pthread_mutex_unlock(&turn);
+}
+
+void peali_clerk_wake(void)
+{
+    for (int i = 0; i < PEALI_CLERKS; i++)
+        if (peali_load_relaxed(&clerks[i].napping))
+            pthread_cond_signal(&clerks[i].news);
+}
