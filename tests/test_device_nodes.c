@@ -8,8 +8,13 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/atomics.h"
 #include "base/config.h"
 #include "comm/comm_private.h"
 #include "comm/device.h"
@@ -370,6 +375,66 @@ static void test_broken(void **state)
     }
 }
 
+/* How many connections over tcp this process has; BREAKS: the last one that was made ends. */
+static int connections(bool breaks)
+{
+    int n = 0, last = -1;
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_storage peer;
+        socklen_t bytes = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && peer.ss_family == AF_INET) {
+            last = fd;
+            n++;
+        }
+    }
+    if (breaks)
+        shutdown(last, SHUT_RDWR);
+    return n;
+}
+
+/* Over UCX's tcp: each thread of the proxy has connections of its own, and where one breaks the call ends on both ranks. */
+static void unlinked(seat *s)
+{
+    enum { COUNT = 1 << 20 };
+    int32_t *at = seat_alloc(s, 4 * COUNT), one = 1, sum = 0;
+    SEAT_CHECK(s, peal_allreduce(&one, &sum, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
+    const int before = connections(false);
+    SEAT_CHECK(s, peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    SEAT_CHECK(s, peal_allreduce(&one, &sum, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
+    (void)peali_add_relaxed((int *)s->ctx, 1);
+    while (peali_load_relaxed((int *)s->ctx) < 2) /* that call is over on both */
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    const int threads = peali_config_get()->proxy_threads, after = connections(s->rank == 1);
+    if (s->rank == 1 && (before == 0 || after != threads * before))
+        seat_wrong(s, "%d connections, and %d with %d threads", before, after, threads);
+    peal_status status = PEAL_OK;
+    int64_t start_ms = now_ms();
+    while (status == PEAL_OK && now_ms() - start_ms < 20000) {
+        status = peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_SUM, s->comm, s->stream);
+        (void)s->cu->StreamSynchronize(s->stream);
+        status = status == PEAL_OK ? peal_comm_error(s->comm) : status;
+    }
+    if (status != PEAL_ERR_NET && status != PEAL_ERR_TIMEOUT)
+        seat_wrong(s, "without a connection: %s", peal_status_text(status));
+    seat_free(s, at);
+}
+
+static void test_unlinked(void **state)
+{
+    char line[4096];
+    bool named = false;
+    int lines = 0, through = 0;
+    unlink(getenv("PEAL_LOG_FILE"));
+    assert_int_equal(run_in("1+1", NULL, unlinked, &through), 0);
+    FILE *f = fopen(getenv("PEAL_LOG_FILE"), "r");
+    assert_non_null(f);
+    for (; fgets(line, sizeof line, f); lines++)
+        named |= strstr(line, "rank 1") && strstr(line, "to rank 0") && strstr(line, "(within host");
+    fclose(f);
+    assert_true(named && lines < 20);
+}
+
 /* The last rank calls something else: all ranks hear of it. */
 static void differs(seat *s)
 {
@@ -434,10 +499,11 @@ int main(int argc, char **argv)
     return failed;
 }
 #else
-/* "wrong": what goes wrong; "direct": what is refused. */
+/* "wrong": what goes wrong; "unlinked": a connection, over UCX, into PEAL_LOG_FILE; "direct": what is refused. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)};
+    const struct CMUnitTest links[] = {cmocka_unit_test(test_unlinked)};
     const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
@@ -451,6 +517,8 @@ int main(int argc, char **argv)
     }
     if (argc > 1) {
         setenv("PEAL_TIMEOUT", "3", 1);
+        if (strcmp(argv[1], "unlinked") == 0)
+            return cmocka_run_group_tests_name("device_nodes_unlinked", links, NULL, NULL);
         return cmocka_run_group_tests_name("device_nodes_wrong", wrong, NULL, NULL);
     }
     return cmocka_run_group_tests_name("device_nodes", tests, NULL, NULL);

@@ -355,13 +355,15 @@ peal_status peali_proxy_begin(peali_net *const *nets, int nnets, const peali_pro
 static void finish(peali_proxy *p, int64_t patience_ns)
 {
     const int64_t end_ns = peali_clock_ns() + patience_ns;
+    peal_status flushed[PEALI_CLERKS] = {PEAL_OK};
     for (bool left = true; left && peali_clock_ns() < end_ns; peali_clock_yield()) {
         left = listen(p);
         for (uint32_t i = 0; i < p->nshares; i++) {
             share *s = &p->shares[i];
             (void)serve_all(s);
             left |= is_busy(s);
-            left |= s->net->flush(s->net) == PEAL_IN_PROGRESS;
+            flushed[i] = flushed[i] < 0 ? flushed[i] : s->net->flush(s->net); /* a failure is logged, once */
+            left |= flushed[i] == PEAL_IN_PROGRESS;
         }
     }
 }
