@@ -1,4 +1,4 @@
-/* Maps of nodes, right and wrong. */
+/* Maps of nodes, right and wrong; and how many cores of a machine a rank has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "comm/nodes.h"
+#include "topo/machine.h"
 
 static void maps(void **state)
 {
@@ -35,11 +36,28 @@ static void wrong_maps(void **state)
         }
 }
 
+/* Ranks of one machine share its cores, whatever hosts it is divided into, and whether they are bound or not. */
+static void shares(void **state)
+{
+    peali_place places[5] = {{.machine = 1, .host = {1}}, {.machine = 1, .host = {2}}, {.machine = 1, .host = {2}},
+                             {.machine = 2, .host = {1}}, {.machine = 2, .host = {3}}};
+    for (int r = 0; r < 3; r++)
+        places[r].cores[r] = 0xff;
+    for (int r = 3; r < 5; r++)
+        places[r].cores[1] = 1u << 5;
+    for (int r = 0; r < 5; r++)
+        assert_int_equal(peali_machine_share(places, sizeof *places, 5, r), r < 3 ? 8 : 0);
+    places[1].cores[0] = places[2].cores[0] = 0xff;
+    places[1].cores[1] = places[2].cores[2] = 0;
+    assert_int_equal(peali_machine_share(places, sizeof *places, 5, 1), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps),
         cmocka_unit_test(wrong_maps),
+        cmocka_unit_test(shares),
     };
     return cmocka_run_group_tests_name("nodes", tests, NULL, NULL);
 }
