@@ -19,9 +19,9 @@ enum {
     LONGEST_NAP_NS = 1000000, /* where nothing is under way; else a nap is as short as the first */
 };
 
-/* Jobs and what was seen of them are under the lock; the thread is under turn. */
+/* Errands and what was seen of them are under the lock; the thread is under turn. */
 typedef struct clerk {
-    pthread_mutex_t lock;
+    _Alignas(64) pthread_mutex_t lock;
     pthread_cond_t news;
     peali_errand *errands;
     bool napping, ending;

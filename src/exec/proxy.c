@@ -53,6 +53,7 @@ typedef struct share {
     peali_proxy_news news;
     bool driven;     /* in this pass */
     unsigned passes;
+    char apart[64];  /* no line of a cache is of two threads */
 } share;
 
 struct peali_proxy {
