@@ -92,20 +92,20 @@ static bool becomes(const seat *s, const uint32_t *at, uint32_t value)
     return true;
 }
 
-/* Every rank tells every other one what nobody else tells, on one lane. */
+/* Every rank tells every other one what nobody else tells, on one lane: first, as who receives another call's stops there. */
 static bool exchange(seat *s, uint32_t lane, uint32_t epoch, uint32_t before)
 {
     if (!becomes(s, &s->post->over[lane].number, before))
         return false;
-    for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++)
-        if (peer != (uint32_t)s->rank)
-            order(s, false, lane, epoch, peer);
     for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++) {
         if (peer == (uint32_t)s->rank)
             continue;
         data_of(s, true, lane, epoch, peer)[0] = epoch * 10000 + lane * 1000 + (uint32_t)s->rank * 10 + peer;
         order(s, true, lane, epoch, peer);
     }
+    for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++)
+        if (peer != (uint32_t)s->rank)
+            order(s, false, lane, epoch, peer);
     for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++) {
         if (peer == (uint32_t)s->rank)
             continue;
@@ -217,6 +217,7 @@ static void *fails(void *arg)
     const peal_status want = s->fault ? PEAL_ERR_NET : PEAL_ERR_MISMATCH;
     s->wrong += news.status != want || news.peer != 1 - s->rank || news.mine != s->signature;
     s->wrong += want == PEAL_ERR_MISMATCH && news.its == s->signature;
+    s->wrong += peali_threads_agree(s->threads, s->rank, PEAL_OK) != PEAL_OK; /* the other may not have heard of it yet */
     end(s);
     return NULL;
 }
