@@ -342,10 +342,31 @@ static int64_t now_ms(void)
     return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
 }
 
-/* Calls go on until one has failed, whose name is that of a link on rank 1, and that or a deadline elsewhere. */
+/* The net that each rank came with, and how often it was forsaken. */
+static peali_net *nets[MOST];
+static int forsaken[MOST];
+
+static void forsake(peali_net *net)
+{
+    for (int r = 0; r < MOST; r++)
+        __atomic_add_fetch(&forsaken[r], nets[r] == net, __ATOMIC_SEQ_CST);
+}
+
+static void watch_net(const seat *s)
+{
+    nets[s->rank] = s->comm->net;
+    forsaken[s->rank] = 0;
+    s->comm->net->forsake = forsake;
+}
+
+/*
+ * Calls go on until one has failed, whose name is that of a link on rank 1, and that or a deadline elsewhere. Communicators to come
+ * get connections of their own.
+ */
 static void broken(seat *s)
 {
     breach *b = s->ctx;
+    watch_net(s);
     int32_t *at = seat_alloc(s, 4 * 5000);
     peal_status status = PEAL_OK;
     int64_t start_ms = now_ms();
@@ -361,6 +382,7 @@ static void broken(seat *s)
     if (status != PEAL_ERR_NET && (s->rank == 1 || status != PEAL_ERR_TIMEOUT))
         seat_wrong(s, "fault at %lld: %s", (long long)b->at, peal_status_text(status));
     SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == status);
+    SEAT_CHECK(s, __atomic_load_n(&forsaken[s->rank], __ATOMIC_SEQ_CST) > 0);
     seat_free(s, at);
 }
 

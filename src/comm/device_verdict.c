@@ -12,6 +12,7 @@ static const int64_t PATIENT_NS = 60 * INT64_C(1000000000);
 /* From here on calls fail with STATUS, and kernels that wait leave. The lock is held. */
 static void fail(peali_device *d, peal_status status)
 {
+    peali_net_failed(d->comm->net, status); /* who sees the failure may make the next communicator at once */
     peali_store_release(&d->failure, (int)status); /* pairs with peali_device_ask */
     peali_team_abort(d->team);
 }

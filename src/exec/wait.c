@@ -159,8 +159,7 @@ static peal_status fail(peali_runner *r, peal_status status)
 {
     peali_run_cancel(r);
     peali_run_deafen(r);
-    if (r->net->forsake && (status == PEAL_ERR_TIMEOUT || status == PEAL_ERR_NET))
-        r->net->forsake(r->net);
+    peali_net_failed(r->net, status);
     peali_store_relaxed(&r->failed, status);
     r->plan = NULL;
     return status;

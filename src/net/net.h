@@ -111,7 +111,7 @@ struct peali_net {
 
     /*
      * A call failed on its way: nets that are made from now on get connections of their own, as those of this one may hold its
-     * messages back, or be broken. NULL: they share nothing, or nothing can be done.
+     * messages back, or be broken. Any thread, also beside other calls. NULL: they share nothing, or nothing can be done.
      */
     void (*forsake)(peali_net *net);
 
@@ -124,5 +124,12 @@ struct peali_net {
     /* Frees the net. No request is under way, unless the communicator failed. */
     void (*destroy)(peali_net *net);
 };
+
+/* For whoever learns that a call over NET failed with STATUS: forsakes it where its connections may be what failed. */
+static inline void peali_net_failed(peali_net *net, peal_status status)
+{
+    if (net->forsake && (status == PEAL_ERR_TIMEOUT || status == PEAL_ERR_NET))
+        net->forsake(net);
+}
 
 #endif

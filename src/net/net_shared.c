@@ -93,6 +93,12 @@ static void shared_unmap(peali_net *net)
     (void)leave(net, PEAL_OK);
 }
 
+static void shared_forsake(peali_net *net)
+{
+    peali_net *inner = ((struct shared_net *)net)->inner;
+    inner->forsake(inner);
+}
+
 static void shared_destroy(peali_net *net)
 {
     struct shared_net *s = (struct shared_net *)net;
@@ -123,6 +129,7 @@ peal_status peali_net_shared_create(peali_net *inner, peali_net **net)
     s->net.describe = inner->describe ? shared_describe : NULL;
     s->net.map = inner->map ? shared_map : NULL;
     s->net.unmap = inner->unmap ? shared_unmap : NULL;
+    s->net.forsake = inner->forsake ? shared_forsake : NULL;
     s->net.destroy = shared_destroy;
     *net = &s->net;
     return PEAL_OK;
