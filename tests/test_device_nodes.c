@@ -485,6 +485,27 @@ static void test_differs(void **state)
             assert_int_equal(run_in(divisions[2 * i + k % 2], NULL, differs, (void *)&counts[k]), 0);
 }
 
+/* As destroying waits for GPUs: the last rank calls something else when the others are in there, and no kernel waits in vain. */
+static void left(seat *s)
+{
+    const bool other = s->rank == s->n - 1;
+    int32_t *at = seat_alloc(s, 4 * 5000);
+    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    if (other)
+        nanosleep(&(struct timespec){1, 0}, NULL);
+    SEAT_CHECK(s, peal_allreduce(at, at, other ? 4000 : 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+}
+
+static void test_left(void **state)
+{
+    for (size_t k = 0; k < 2; k++) {
+        const int64_t start_ms = now_ms();
+        assert_int_equal(run_in(divisions[2 * k], NULL, left, NULL), 0);
+        assert_true(now_ms() - start_ms < 15000);
+    }
+}
+
 /* PEAL_PROTO=direct: no rank maps what another node has. */
 static void refused(seat *s)
 {
@@ -521,12 +542,16 @@ int main(int argc, char **argv)
     return failed;
 }
 #else
-/* "wrong": what goes wrong; "unlinked": a connection, over UCX, into PEAL_LOG_FILE; "direct": what is refused. */
+/*
+ * "wrong": what goes wrong; "unlinked": a connection, over UCX, into PEAL_LOG_FILE; "left": and when the communicator has been given
+ * up; "direct": what is refused.
+ */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)};
     const struct CMUnitTest links[] = {cmocka_unit_test(test_unlinked)};
     const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs)};
+    const struct CMUnitTest leaving[] = {cmocka_unit_test(test_left)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
         cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_graphs), cmocka_unit_test(test_beside_the_host),
@@ -536,6 +561,10 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "direct") == 0) {
         setenv("PEAL_PROTO", "direct", 1);
         return cmocka_run_group_tests_name("device_nodes_direct", direct, NULL, NULL);
+    }
+    if (argc > 1 && strcmp(argv[1], "left") == 0) {
+        setenv("PEAL_TIMEOUT", "30", 1);
+        return cmocka_run_group_tests_name("device_nodes_left", leaving, NULL, NULL);
     }
     if (argc > 1) {
         setenv("PEAL_TIMEOUT", "3", 1);

@@ -48,8 +48,6 @@ static void look(peali_watched *watched)
 static bool part(peali_device *d, int64_t patience_ns)
 {
     int n = d->comm->reach.nranks;
-    if (d->team)
-        peali_team_part(d->team);
     peali_device_close_post(d, patience_ns);
     peali_regions_leave(&d->regions);
     for (int x = 0; x < n && d->ledgers[x]; x++)
@@ -63,11 +61,14 @@ static bool part(peali_device *d, int64_t patience_ns)
     return true;
 }
 
-static void drop(peali_device *d, int64_t patience_ns)
+/* As long as the GPU has something to do, it is watched: what it waits for may go wrong now. */
+static void drop(peali_device *d, bool failed)
 {
+    if (d->team)
+        peali_team_part(d->team);
     peali_watch_end(&d->watched);
     peali_device_plans_free(d->comm, &d->plans);
-    if (part(d, patience_ns)) {
+    if (part(d, failed || d->failure != PEAL_OK ? FAILED_PATIENCE_NS : PATIENCE_NS)) {
         peali_team_close(&d->team);
         peali_runner_put_back(d->comm->runner, d->shown);
         if (d->staged)
@@ -284,7 +285,7 @@ peal_status peali_device_open(peal_comm *comm, const peali_call *c)
     if (status == PEAL_OK)
         peali_store_release(&comm->device, d); /* pairs with peali_device_ask */
     else if (d)
-        drop(d, FAILED_PATIENCE_NS);
+        drop(d, true);
     return status;
 }
 
@@ -397,5 +398,5 @@ void peali_device_close(peal_comm *comm)
     peali_device *d = comm->device;
     comm->device = NULL;
     if (d)
-        drop(d, d->failure == PEAL_OK ? PATIENCE_NS : FAILED_PATIENCE_NS);
+        drop(d, false);
 }
