@@ -204,6 +204,15 @@ static void aborted(seat *s)
     stays_wrong(s, at, PEAL_ERR_ABORTED);
 }
 
+/* Before the communicator has a device side: no later call begins. */
+static void aborted_early(seat *s)
+{
+    void *at = seat_alloc(s, 4000);
+    peal_comm_abort(s->comm);
+    SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_ERR_ABORTED);
+    stays_wrong(s, at, PEAL_ERR_ABORTED);
+}
+
 /* Without a stream, which ranks of one device and process would share. */
 static void freed_between_calls(seat *s)
 {
@@ -406,6 +415,8 @@ static void test_aborted(void **state)
 {
     const char *const texts[] = {NULL};
     play(2, aborted, NULL, texts);
+    for (int n = 1; n <= MOST; n++)
+        play(n, aborted_early, NULL, texts);
 }
 
 static void test_wrong_buffers(void **state)

@@ -301,5 +301,4 @@ peal_status peal_comm_error(const peal_comm *comm)
 void peal_comm_abort(peal_comm *comm)
 {
     peali_runner_abort(comm->runner);
-    peali_device_abort(comm);
 }

@@ -84,9 +84,6 @@ static inline peal_status peali_device_failure(const peal_comm *comm)
     return peali_load_relaxed(&comm->device) ? peali_device_ask(comm) : PEAL_OK;
 }
 
-/* Makes the calls that are under way, and all later ones, fail with PEAL_ERR_ABORTED. Threads: any. */
-void peali_device_abort(peal_comm *comm);
-
 /* Ends COMM's device side, if it has one; its ranks have agreed that none calls any more. */
 void peali_device_close(peal_comm *comm);
 
@@ -120,7 +117,7 @@ PEAL_MUST_CHECK peal_status peali_device_open_engines(peal_comm *comm, const pea
 /* The next call of COMM, C, as other ranks compare it. */
 peali_signature peali_device_signature(const peal_comm *comm, const peali_call *c);
 
-/* Looks at what kernels, and other ranks, found. device_verdict.c. Threads: any. */
+/* Looks at what kernels, and other ranks, found, and at what ended COMM's calls on host memory. device_verdict.c. Threads: any. */
 void peali_device_look(peali_device *d);
 
 /* Refuses buffers that COMM's kernels could not reach. device_memory.c. */

@@ -193,8 +193,11 @@ void peali_device_look(peali_device *d)
     const peali_proxy_news news = d->proxy ? peali_proxy_ask(d->proxy) : (peali_proxy_news){.status = PEAL_OK};
     const peali_cuda_report *r = peali_team_report(d->team);
     const bool heard = d->proxy && peali_proxy_heard(d->proxy, &from, &word);
+    const peal_status of_host = peali_runner_failure(d->comm->runner); /* or an abort */
     if (d->failure != PEAL_OK)
         ; /* that was said */
+    else if (of_host != PEAL_OK)
+        fail(d, of_host);
     else if (news.status != PEAL_OK)
         hear_proxy(d, &news);
     else if (r)
@@ -218,15 +221,4 @@ peal_status peali_device_ask(const peal_comm *comm)
     if (peali_load_acquire(&d->failure) == PEAL_OK && peali_team_report(d->team))
         peali_device_look(d);
     return (peal_status)peali_load_acquire(&d->failure);
-}
-
-void peali_device_abort(peal_comm *comm)
-{
-    peali_device *d = peali_load_acquire(&comm->device);
-    if (!d)
-        return;
-    pthread_mutex_lock(&d->lock);
-    if (d->failure == PEAL_OK)
-        fail(d, PEAL_ERR_ABORTED);
-    pthread_mutex_unlock(&d->lock);
 }

@@ -46,5 +46,6 @@ void *peali_runner_theirs(const peali_runner *r, int32_t x, uint64_t address)
 
 peal_status peali_runner_failure(const peali_runner *r)
 {
-    return peali_load_relaxed(&r->failed);
+    const peal_status failed = peali_load_relaxed(&r->failed);
+    return failed == PEAL_OK && peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : failed;
 }

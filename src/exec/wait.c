@@ -160,6 +160,7 @@ static peal_status fail(peali_runner *r, peal_status status)
     peali_run_cancel(r);
     peali_run_deafen(r);
     peali_net_failed(r->net, status);
+    status = peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : status; /* that has been said */
     peali_store_relaxed(&r->failed, status);
     r->plan = NULL;
     return status;
@@ -235,7 +236,7 @@ static peal_status linger(peali_runner *r)
     if (!quarrels(r) && (heard(r) || (peali_run_overhear(r) == PEAL_ERR_MISMATCH && names_call(r))))
         return dispute(r, PEAL_ERR_MISMATCH);
     bool settled = peali_parley_settled(r->parley) && quarrels(r), late = peali_clock_ns() - r->verdict_ns > lingers_ns(r);
-    if (!settled && !late)
+    if (!settled && !late && !peali_load_relaxed(&r->aborted))
         return PEAL_IN_PROGRESS;
     if (!quarrels(r) && r->verdict == PEAL_ERR_MISMATCH)
         say_unclear(r);
