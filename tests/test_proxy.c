@@ -1,7 +1,7 @@
 /*
  * The proxy over ranks that are threads, without a GPU: what a kernel would order, this test does. Messages arrive where and when
  * they are said to, in any number; a call that differs, a transport that fails, and words have their names; a pause does not
- * matter; communicators come and go.
+ * matter; communicators come and go; a fork waits for no thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,9 +11,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "comm/watch.h"
 #include "exec/clerk.h"
 #include "exec/proxy.h"
 #include "net/net_fault.h"
@@ -284,12 +287,66 @@ static void test_waits(void **state)
     assert_int_equal(run(2, seats, waits), 0);
 }
 
+typedef struct watchman {
+    peali_watched watched;
+    const peali_proxy *proxy;
+} watchman;
+
+/* As a communicator's: it asks the proxy. */
+static void ask_proxy(peali_watched *watched)
+{
+    const peali_proxy *proxy = peali_load_acquire(&((watchman *)watched)->proxy);
+    peali_clock_sleep(20000000);
+    if (proxy)
+        (void)peali_proxy_ask(proxy);
+}
+
+/* A child has none of the threads, and can have its own (but for TSan). */
+static void have_child(void)
+{
+    static watchman own = {{ask_proxy, NULL}, NULL};
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+#ifdef __SANITIZE_THREAD__
+        _exit(0);
+#endif
+        alarm(10);
+        const bool begun = peali_watch_begin(&own.watched) == PEAL_OK;
+        peali_watch_end(&own.watched);
+        _exit(!begun);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* The first test: there is a watch before there is a proxy. The process is ended where it waits for itself. */
+static void test_forks(void **state)
+{
+    watchman w = {{ask_proxy, NULL}, NULL};
+    seat s = {.n = 1};
+    assert_int_equal(peali_watch_begin(&w.watched), PEAL_OK);
+    assert_int_equal(peal_threads_create(1, &s.threads), PEAL_OK);
+    begin(&s);
+    peali_store_release(&w.proxy, s.proxy);
+    alarm(20);
+    for (int k = 0; k < 30; k++) {
+        peali_clock_sleep(7000000);
+        have_child();
+    }
+    alarm(0);
+    peali_watch_end(&w.watched);
+    end(&s);
+    peal_threads_destroy(&s.threads);
+}
+
 /* device: messages lie in its memory; threads: several have them. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exchanges), cmocka_unit_test(test_delays), cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_broken), cmocka_unit_test(test_words), cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_forks),    cmocka_unit_test(test_exchanges), cmocka_unit_test(test_delays),
+        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_broken),    cmocka_unit_test(test_words),
+        cmocka_unit_test(test_waits),
     };
     on_device = argc > 1 && strcmp(argv[1], "device") == 0;
     clerks = argc > 1 && strcmp(argv[1], "threads") == 0 ? THREADS : 1;

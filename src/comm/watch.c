@@ -30,29 +30,22 @@ static void *watch(void *arg)
     return NULL;
 }
 
-/* A child has no such thread, and must not wait for it. */
-static void before_fork(void)
-{
-    pthread_mutex_lock(&turn);
-    pthread_mutex_lock(&lock);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-    pthread_mutex_unlock(&turn);
-}
-
+/*
+ * A child has no such thread, and must not wait for it: it begins anew. Who forks takes no lock here: who looks holds this one and
+ * takes the proxy's, and handlers of a fork run in the order in which the two were first used.
+ */
 static void in_child(void)
 {
+    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_init(&turn, NULL);
+    peali_thread_cond_init(&news);
     all = NULL;
-    after_fork();
 }
 
 static void prepare(void)
 {
     peali_thread_cond_init(&news);
-    pthread_atfork(before_fork, after_fork, in_child);
+    pthread_atfork(NULL, NULL, in_child);
 }
 
 static int start(void)

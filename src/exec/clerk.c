@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -93,35 +94,29 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* A child has no such threads, and must not wait for them. */
-static void before_fork(void)
-{
-    pthread_mutex_lock(&turn);
-    for (int i = 0; i < PEALI_CLERKS; i++)
-        take_lock(&clerks[i]);
-}
-
-static void after_fork(void)
-{
-    for (int i = 0; i < PEALI_CLERKS; i++)
-        pthread_mutex_unlock(&clerks[i].lock);
-    pthread_mutex_unlock(&turn);
-}
-
-static void in_child(void)
-{
-    for (int i = 0; i < PEALI_CLERKS; i++)
-        clerks[i].errands = NULL;
-    after_fork();
-}
-
-static void prepare(void)
+static void freshen(void)
 {
     for (int i = 0; i < PEALI_CLERKS; i++) {
         pthread_mutex_init(&clerks[i].lock, NULL);
         peali_thread_cond_init(&clerks[i].news);
     }
-    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/*
+ * A child has no such threads, and must not wait for them: it begins anew. Who forks takes no lock here: who holds the watch's may
+ * wait for one of these, and handlers of a fork run in the order in which the two were first used.
+ */
+static void in_child(void)
+{
+    pthread_mutex_init(&turn, NULL);
+    memset(clerks, 0, sizeof clerks);
+    freshen();
+}
+
+static void prepare(void)
+{
+    freshen();
+    pthread_atfork(NULL, NULL, in_child);
 }
 
 /* Returns whether there were others. */
