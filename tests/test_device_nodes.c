@@ -273,11 +273,11 @@ static void on_all(seat_body *body)
 /* BODY on ranks in nodes of sizes as NODES has them, by transports that do FAULTS (NULL: nothing) wrong. */
 static int run_in(const char *nodes, const peali_fault *faults, seat_body *body, void *ctx)
 {
-    peali_layout layouts[MOST] = {{0}};
+    peali_layout layouts[PEALI_DEVICE_RANKS] = {{0}};
     seats all = {body, ctx, 0, 0};
     int n = 0;
-    for (const char *at = nodes; *at; at += 1 + (at[1] == '+'))
-        n += *at - '0';
+    for (char *at = (char *)nodes; *at; at += *at == '+')
+        n += (int)strtol(at, &at, 10);
     for (int r = 0; r < n; r++) {
         layouts[r].nodes = nodes;
         layouts[r].fault = faults ? &faults[r] : NULL;
@@ -521,6 +521,21 @@ static void test_refused(void **state)
     assert_int_equal(run_in("2+2", NULL, refused, NULL), 0);
 }
 
+/* A node has more ranks than kernels take. */
+static void crowded(seat *s)
+{
+    int32_t *at = seat_alloc(s, 400), host = 1;
+    SEAT_CHECK(s, peal_allreduce(at, at, 100, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
+    SEAT_CHECK(s, peal_allreduce(&host, &host, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK && host == s->n);
+    seat_free(s, at);
+}
+
+static void test_crowded(void **state)
+{
+    assert_int_equal(run_in("17+1", NULL, crowded, NULL), 0);
+    assert_int_equal(run_in("2+32", NULL, crowded, NULL), 0);
+}
+
 #endif
 
 #ifdef TEST_MPI
@@ -544,11 +559,11 @@ int main(int argc, char **argv)
 #else
 /*
  * "wrong": what goes wrong; "unlinked": a connection, over UCX, into PEAL_LOG_FILE; "left": and when the communicator has been given
- * up; "direct": what is refused.
+ * up; "direct", "crowded": what is refused.
  */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)};
+    const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)}, crowds[] = {cmocka_unit_test(test_crowded)};
     const struct CMUnitTest links[] = {cmocka_unit_test(test_unlinked)};
     const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs)};
     const struct CMUnitTest leaving[] = {cmocka_unit_test(test_left)};
@@ -561,6 +576,10 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "direct") == 0) {
         setenv("PEAL_PROTO", "direct", 1);
         return cmocka_run_group_tests_name("device_nodes_direct", direct, NULL, NULL);
+    }
+    if (argc > 1 && strcmp(argv[1], "crowded") == 0) {
+        setenv("FAKE_CUDA_DEVICES", "16", 1);
+        return cmocka_run_group_tests_name("device_nodes_crowded", crowds, NULL, NULL);
     }
     if (argc > 1 && strcmp(argv[1], "left") == 0) {
         setenv("PEAL_TIMEOUT", "30", 1);

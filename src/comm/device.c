@@ -172,17 +172,24 @@ static bool processes(const peal_comm *comm, const card *all)
     return true;
 }
 
+/* The most ranks within reach of each other. */
+static int most_within(const peal_comm *comm, const card *all)
+{
+    int within[PEALI_DEVICE_RANKS] = {0}, most = 0;
+    for (int r = 0; r < comm->nranks; r++) {
+        int found = ++within[all[r].first];
+        most = found > most ? found : most;
+    }
+    return most;
+}
+
 /* The layout of all ranks is that of the one with the least scratch, and of the most ranks within reach of each other. */
 static void limit(const peali_device *d, const card *all)
 {
     uint64_t least = UINT64_MAX;
-    int within[PEALI_DEVICE_RANKS] = {0}, most = 0;
-    for (int r = 0; r < d->comm->nranks; r++) {
-        int found = ++within[all[r].first];
-        most = found > most ? found : most;
+    for (int r = 0; r < d->comm->nranks; r++)
         least = all[r].team.scratch < least ? all[r].team.scratch : least;
-    }
-    peali_team_limit(d->team, least, most, d->comm->reach.nranks < d->comm->nranks);
+    peali_team_limit(d->team, least, most_within(d->comm, all), d->comm->reach.nranks < d->comm->nranks);
 }
 
 static peal_status join(peali_device *d, const card *all)
@@ -263,6 +270,15 @@ static bool takes(peal_comm *comm, const peali_call *c)
     return comm->nranks <= most && (!apart || comm->net->any_thread);
 }
 
+/* Likewise, as the cards of all ranks have it. */
+static bool takes_nodes(const peal_comm *comm, const peali_call *c, const card *all)
+{
+    const int most = most_within(comm, all);
+    if (most > PEALI_CUDA_RANKS)
+        peali_coll_refuse(comm, c, "device memory takes at most %d ranks of one node, and one has %d", PEALI_CUDA_RANKS, most);
+    return most <= PEALI_CUDA_RANKS;
+}
+
 /* All ranks come here for the same call, whatever they lack, and return the same. */
 peal_status peali_device_open(peal_comm *comm, const peali_call *c)
 {
@@ -274,6 +290,8 @@ peal_status peali_device_open(peal_comm *comm, const peali_call *c)
     peal_status status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
     if (status == PEAL_OK)
         status = worst(comm, all);
+    if (status == PEAL_OK && !takes_nodes(comm, c, all))
+        status = PEAL_ERR_UNSUPPORTED;
     if (status == PEAL_OK)
         status = agree(d, c, join(d, all));
     if (status == PEAL_OK)
