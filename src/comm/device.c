@@ -246,11 +246,16 @@ static peal_status start(peali_device *d, const peali_call *c)
     return status == PEAL_OK ? peali_watch_begin(&d->watched) : status;
 }
 
-/* What this rank can do alone. */
-static peal_status begin(const peal_comm *comm, peali_device *d, card *mine)
+/* What this rank can do alone. MPI need not allow each process as many threads. */
+static peal_status begin(const peal_comm *comm, const peali_call *c, peali_device *d, card *mine)
 {
     if (!d || !d->mine)
         return PEAL_ERR_MEMORY;
+    if (comm->reach.nranks < comm->nranks && !comm->net->any_thread) {
+        peali_coll_refuse(comm, c, "device memory on several nodes needs MPI_THREAD_MULTIPLE over %s; start MPI with it, or take "
+                          "PEAL_NET=ucx", comm->net->name);
+        return PEAL_ERR_UNSUPPORTED;
+    }
     mine->ledger = (uintptr_t)d->shown;
     mine->first = comm->near[0];
     return peali_team_open(&d->team, comm->rank, &mine->team);
@@ -264,10 +269,7 @@ static bool takes(peal_comm *comm, const peali_call *c)
     if (comm->nranks > most)
         peali_coll_refuse(comm, c, "device memory takes at most %d ranks%s, and this communicator has %d", most,
                           apart ? "" : " of one node", comm->nranks);
-    else if (apart && !comm->net->any_thread)
-        peali_coll_refuse(comm, c, "device memory on several nodes needs MPI_THREAD_MULTIPLE over %s; start MPI with it, or take "
-                          "PEAL_NET=ucx", comm->net->name);
-    return comm->nranks <= most && (!apart || comm->net->any_thread);
+    return comm->nranks <= most;
 }
 
 /* Likewise, as the cards of all ranks have it. */
@@ -286,7 +288,7 @@ peal_status peali_device_open(peal_comm *comm, const peali_call *c)
         return PEAL_ERR_UNSUPPORTED;
     card mine = {0}, all[PEALI_DEVICE_RANKS];
     peali_device *d = fresh(comm);
-    mine.status = begin(comm, d, &mine);
+    mine.status = begin(comm, c, d, &mine);
     peal_status status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
     if (status == PEAL_OK)
         status = worst(comm, all);
