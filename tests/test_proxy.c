@@ -281,6 +281,33 @@ static void *waits(void *arg)
     return NULL;
 }
 
+static int flushes;
+
+static peal_status cannot_flush(peali_net *net)
+{
+    __atomic_add_fetch(&flushes, 1, __ATOMIC_SEQ_CST);
+    return PEAL_ERR_NET;
+}
+
+/* What does not come is waited for; a transport that cannot flush has said so once. */
+static void *ends_broken(void *arg)
+{
+    seat *s = arg;
+    begin(s);
+    s->net->flush = cannot_flush;
+    order(s, false, 1, 1, (uint32_t)(1 - s->rank));
+    peali_clock_sleep(50000000);
+    end(s);
+    return NULL;
+}
+
+static void test_ends_broken(void **state)
+{
+    seat seats[MOST] = {{.signature = 77}, {.signature = 77}};
+    assert_int_equal(run(2, seats, ends_broken), 0);
+    assert_int_equal(flushes, 2);
+}
+
 static void test_waits(void **state)
 {
     seat seats[MOST] = {{.signature = 77}, {.signature = 77}};
@@ -346,7 +373,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forks),    cmocka_unit_test(test_exchanges), cmocka_unit_test(test_delays),
         cmocka_unit_test(test_mismatch), cmocka_unit_test(test_broken),    cmocka_unit_test(test_words),
-        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_waits),    cmocka_unit_test(test_ends_broken),
     };
     on_device = argc > 1 && strcmp(argv[1], "device") == 0;
     clerks = argc > 1 && strcmp(argv[1], "threads") == 0 ? THREADS : 1;

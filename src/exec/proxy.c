@@ -352,7 +352,7 @@ peal_status peali_proxy_begin(peali_net *const *nets, int nnets, const peali_pro
     return PEAL_ERR_SYSTEM;
 }
 
-/* What the kernels sent last may be under way: the calls of their receivers may depend on it. */
+/* What the kernels sent last may be under way: the calls of their receivers may depend on it. Who cannot flush has said so. */
 static void finish(peali_proxy *p, int64_t patience_ns)
 {
     const int64_t end_ns = peali_clock_ns() + patience_ns;
