@@ -204,6 +204,27 @@ static void aborted(seat *s)
     stays_wrong(s, at, PEAL_ERR_ABORTED);
 }
 
+/* The last rank's call is refused, or not launched: its next one is not what the others' is that they wait in. */
+static void refused_on_one(seat *s)
+{
+    const bool launched = s->ctx, last = s->rank == s->n - 1;
+    void *at = seat_alloc(s, 4000);
+    float host[1000] = {0};
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    if (last && launched)
+        fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
+    if (!last)
+        nap_ms(launched ? 300 : 0); /* the next launch of this process is that one */
+    if (last)
+        SEAT_CHECK(s, call(&right, launched ? at : host, s->comm, s->stream) == (launched ? PEAL_ERR_MEMORY : PEAL_ERR_INVALID));
+    for (int k = last; k < 2; k++)
+        SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK || k > 0);
+    must_become(s, PEAL_ERR_MISMATCH);
+    stays_wrong(s, at, PEAL_ERR_MISMATCH);
+}
+
 /* Before the communicator has a device side: no later call begins. */
 static void aborted_early(seat *s)
 {
@@ -419,6 +440,15 @@ static void test_aborted(void **state)
         play(n, aborted_early, NULL, texts);
 }
 
+static void test_refused_on_one(void **state)
+{
+    const char *const texts[] = {"CTAs, after 1 refused", NULL};
+    for (int n = 2; n <= MOST; n++)
+        play(n, refused_on_one, NULL, texts);
+    if (fake())
+        play(2, refused_on_one, &right, texts);
+}
+
 static void test_wrong_buffers(void **state)
 {
     const char *const texts[] = {"is memory of the host", "the call has a stream", "the other buffer is device memory",
@@ -486,8 +516,8 @@ static int run(const char *name, bool timeouts)
     const struct CMUnitTest all[] = {
         cmocka_unit_test(test_eager), cmocka_unit_test(test_in_a_graph), cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_on_host), cmocka_unit_test(test_late), cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_wrong_buffers), cmocka_unit_test(test_lost), cmocka_unit_test(test_no_area),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_refused_on_one), cmocka_unit_test(test_wrong_buffers), cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_no_area), cmocka_unit_test(test_large),
     };
     const struct CMUnitTest short_of_time[] = {cmocka_unit_test(test_never), cmocka_unit_test(test_hangs)};
     if (timeouts)

@@ -179,14 +179,15 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
         status = peali_runner_failure(comm->runner);
     if (status == PEAL_OK)
         status = peali_device_failure(comm);
-    if (status != PEAL_OK) {
+    bool device = status == PEAL_OK && peali_device_wants(comm, c);
+    if (status != PEAL_OK)
         comm->sequence++;
-        return status;
-    }
-    bool device = peali_device_wants(comm, c);
-    status = device ? peali_device_call(comm, c) : begin_on_host(comm, c);
+    else
+        status = device ? peali_device_call(comm, c) : begin_on_host(comm, c);
     if (status == PEAL_OK)
         *request = peali_request_begin(comm, !device && c->count > 0);
+    else
+        comm->refused++;
     return status;
 }
 

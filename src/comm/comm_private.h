@@ -66,7 +66,8 @@ struct peal_comm {
     peal_kind kind;    /* of the last call, and its class of size */
     int size;
     uint64_t seen[PEAL_KIND_COUNT]; /* bit per class of size: ranks within reach saw each other's buffers, the last time */
-    uint64_t sequence; /* calls so far */
+    uint64_t sequence; /* calls so far, */
+    uint32_t refused;  /* and those of them that never began */
     int forks;         /* of the process that made it (peali_request_own) */
     long *calls;       /* calls done, per entry of peali_algos, and behind them barriers */
     unsigned char token; /* what a barrier reduces: its value is nobody's */

@@ -108,17 +108,23 @@ static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_a
 static bool is_for(const peali_device_plan *p, const peal_comm *comm, const peali_call *c)
 {
     return p->count == c->count && p->kind == c->kind && p->type == c->type && p->op == c->op && p->root == c->root &&
-           p->forced == comm->forced[c->kind] && p->most_ctas == comm->max_ctas;
+           p->forced == comm->forced[c->kind] && p->most_ctas == comm->max_ctas && p->refused == comm->refused;
 }
 
-/* 32 bits for what must be equal on all ranks, and for what follows from it; and what they mean. */
+/*
+ * 32 bits for what must be equal on all ranks, and for what follows from it; and what they mean. Kernels meet in the order of their
+ * launches: where one rank alone had a call refused, its later ones are not those of the others that they would meet.
+ */
 static void sign(peal_comm *comm, const peali_call *c, peali_device_plan *plan)
 {
     const peali_device_choice *how = &plan->choice;
+    char after[32] = "";
+    if (comm->refused)
+        snprintf(after, sizeof after, ", after %u refused", comm->refused);
     peali_ledger_call entry = {.call = peali_device_signature(comm, c)};
     entry.call.sequence = PEALI_SIGNATURE_ANY;
-    snprintf(entry.how, sizeof entry.how, "%s, %s%s, at most %u CTAs", how->algo->name, peali_proto_name(how->proto),
-             how->direct ? " or direct" : how->engines ? " by copy engines" : "", how->most_ctas);
+    snprintf(entry.how, sizeof entry.how, "%s, %s%s, at most %u CTAs%s", how->algo->name, peali_proto_name(how->proto),
+             how->direct ? " or direct" : how->engines ? " by copy engines" : "", how->most_ctas, after);
     uint32_t key = (uint32_t)XXH3_64bits(&entry, sizeof entry);
     plan->call.signature = key ? key : 1;
     plan->call.notice_ns = NOTICE_NS;
@@ -202,6 +208,7 @@ static peal_status make(peal_comm *comm, const peali_call *c, const peali_device
     plan->root = c->root;
     plan->forced = comm->forced[c->kind];
     plan->most_ctas = comm->max_ctas;
+    plan->refused = comm->refused;
     peal_status status = fill(comm, c, traits, plan);
     if (status != PEAL_OK)
         peali_free(plan);

@@ -26,6 +26,7 @@ typedef struct peali_device_plan {
     int root;
     const peal_algo *forced;
     int most_ctas;
+    uint32_t refused;
     peali_device_choice choice;
     uint32_t ctas;
     peali_cuda_call call;

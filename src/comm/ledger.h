@@ -9,9 +9,9 @@
 
 #include "exec/signature.h"
 
-enum { PEALI_LEDGER_ENTRIES = 512, PEALI_LEDGER_HOW = 80 };
+enum { PEALI_LEDGER_ENTRIES = 512, PEALI_LEDGER_HOW = 96 };
 
-/* A call, whenever it is made, and how it is done: "one_shot, ll, at most 4 CTAs". */
+/* A call, whenever it is made, and how it is done: "one_shot, ll, at most 4 CTAs, after 1 refused". */
 typedef struct peali_ledger_call {
     peali_signature call;
     char how[PEALI_LEDGER_HOW];
