@@ -485,6 +485,25 @@ static void test_differs(void **state)
             assert_int_equal(run_in(divisions[2 * i + k % 2], NULL, differs, (void *)&counts[k]), 0);
 }
 
+/* Whose kernels have given up leaves at once, before anybody has looked at them. */
+static void late(seat *s)
+{
+    int32_t *at = seat_alloc(s, 4 * 5000);
+    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    if (s->rank == s->n - 1)
+        return;
+    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    (void)s->cu->StreamSynchronize(s->stream);
+}
+
+static void test_late(void **state)
+{
+    const int64_t start_ms = now_ms();
+    assert_int_equal(run_in("1+1", NULL, late, NULL), 0);
+    assert_true(now_ms() - start_ms < 15000);
+}
+
 /* As destroying waits for GPUs: the last rank calls something else when the others are in there, and no kernel waits in vain. */
 static void left(seat *s)
 {
@@ -573,7 +592,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)}, refusals[] = {cmocka_unit_test(test_refused_to_all)};
     const struct CMUnitTest links[] = {cmocka_unit_test(test_unlinked)};
-    const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs)};
+    const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs), cmocka_unit_test(test_late)};
     const struct CMUnitTest leaving[] = {cmocka_unit_test(test_left)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),

@@ -67,6 +67,8 @@ static void drop(peali_device *d, bool failed)
     if (d->team)
         peali_team_part(d->team);
     peali_watch_end(&d->watched);
+    if (!failed)
+        peali_device_look(d); /* what came last */
     peali_device_plans_free(d->comm, &d->plans);
     if (part(d, failed || d->failure != PEAL_OK ? FAILED_PATIENCE_NS : PATIENCE_NS)) {
         peali_team_close(&d->team);

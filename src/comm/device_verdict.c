@@ -13,6 +13,8 @@ static const int64_t PATIENT_NS = 60 * INT64_C(1000000000);
 static void fail(peali_device *d, peal_status status)
 {
     peali_net_failed(d->comm->net, status); /* who sees the failure may make the next communicator at once */
+    for (int i = 1; i < d->nnets; i++)
+        peali_net_failed(d->nets[i], status);
     peali_store_release(&d->failure, (int)status); /* pairs with peali_device_ask */
     peali_team_abort(d->team);
 }
