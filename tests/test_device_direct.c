@@ -301,6 +301,7 @@ static void one_is_different(seat *s)
     seat_must(cuMemAllocManaged(&managed, BYTES, 1), "cuMemAllocManaged");
     bool odd = s->rank == s->n - 1;
     SEAT_CHECK(s, peal_register(s->comm, odd ? &host : in, sizeof host) == PEAL_ERR_INVALID);
+    SEAT_CHECK(s, peal_register(s->comm, in, SIZE_MAX) == PEAL_ERR_UNSUPPORTED);
     SEAT_CHECK(s, peal_register(s->comm, in, BYTES) == PEAL_OK && peal_register(s->comm, out, BYTES) == PEAL_OK);
     SEAT_CHECK(s, peal_deregister(s->comm, odd ? &host : in) == PEAL_ERR_INVALID);
     int32_t *mine = odd ? (int32_t *)(uintptr_t)managed : in;

@@ -120,7 +120,7 @@ bool peali_regions_find(const peali_regions_desk *d, const void *at, size_t byte
     const peali_offer *o = standing(d, at);
     if (!o && fresh)
         offer(d, at);
-    return o && (uintptr_t)at + bytes <= o->region.base + o->region.bytes && seen(d, o, (uintptr_t)at, views);
+    return o && bytes <= o->region.base + o->region.bytes - (uintptr_t)at && seen(d, o, (uintptr_t)at, views);
 }
 
 bool peali_regions_withdraw(const peali_regions_desk *d, const void *at)
