@@ -1,7 +1,7 @@
 /*
  * Ranks of several nodes with a GPU each: memory within a node, messages between them, of a proxy. One rank a node, two of two, and
- * nodes that differ; eager and by graphs; what the transport does wrong has its name on some rank, and ends the call on all. With
- * TEST_MPI the ranks are those of mpirun, in nodes as the argument has them ("2+1"), and messages go by PEAL_NET.
+ * nodes that differ; eager and by graphs. With TEST_MPI the ranks are those of mpirun, in nodes as the argument has them ("2+1"),
+ * and messages go by PEAL_NET.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,6 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/atomics.h"
 #include "base/config.h"
@@ -270,28 +267,12 @@ static void on_all(seat_body *body)
     assert_int_equal(seats_run(world_size, body, NULL), 0);
 }
 #else
-/* BODY on ranks in nodes of sizes as NODES has them, by transports that do FAULTS (NULL: nothing) wrong. */
-static int run_in(const char *nodes, const peali_fault *faults, seat_body *body, void *ctx)
-{
-    peali_layout layouts[PEALI_DEVICE_RANKS] = {{0}};
-    seats all = {body, ctx, 0, 0};
-    int n = 0;
-    for (char *at = (char *)nodes; *at; at += *at == '+')
-        n += (int)strtol(at, &at, 10);
-    for (int r = 0; r < n; r++) {
-        layouts[r].nodes = nodes;
-        layouts[r].fault = faults ? &faults[r] : NULL;
-    }
-    assert_int_equal(team_run_in((unsigned)n, layouts, seat_take, &all), PEAL_OK);
-    return all.wrong;
-}
-
 static const char *const divisions[] = {"1+1", "2+2", "3+1", "1+2+1"};
 
 static void on_all(seat_body *body)
 {
     for (size_t k = 0; k < sizeof divisions / sizeof divisions[0]; k++)
-        assert_int_equal(run_in(divisions[k], NULL, body, NULL), 0);
+        assert_int_equal(seats_run_in(divisions[k], NULL, body, NULL), 0);
 }
 #endif
 
@@ -311,13 +292,13 @@ TEST(long_messages)
 #else
 static void test_long_messages(void **state)
 {
-    assert_int_equal(run_in("2+2", NULL, long_messages, NULL), 0);
+    assert_int_equal(seats_run_in("2+2", NULL, long_messages, NULL), 0);
 }
 
 static void test_every_type(void **state)
 {
-    assert_int_equal(run_in("2+2", NULL, every_type, NULL), 0);
-    assert_int_equal(run_in("2+1", NULL, every_type, NULL), 0);
+    assert_int_equal(seats_run_in("2+2", NULL, every_type, NULL), 0);
+    assert_int_equal(seats_run_in("2+1", NULL, every_type, NULL), 0);
 }
 
 /* Messages come late, and those of different lanes overtake each other. */
@@ -326,243 +307,9 @@ static void test_slow(void **state)
     peali_fault faults[MOST];
     for (int r = 0; r < MOST; r++)
         faults[r] = (peali_fault){.seed = (uint64_t)r + 1, .delay = 40};
-    assert_int_equal(run_in("2+2", faults, graphs, NULL), 0);
-    assert_int_equal(run_in("3+1", faults, other_kinds, NULL), 0);
+    assert_int_equal(seats_run_in("2+2", faults, graphs, NULL), 0);
+    assert_int_equal(seats_run_in("3+1", faults, other_kinds, NULL), 0);
 }
-
-/* Rank 1's transport begins to fail at its operation number AT, and goes on failing. */
-typedef struct breach {
-    int64_t at;
-} breach;
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
-
-/* The net that each rank came with, and how often it was forsaken. */
-static peali_net *nets[MOST];
-static int forsaken[MOST];
-
-static void forsake(peali_net *net)
-{
-    for (int r = 0; r < MOST; r++)
-        __atomic_add_fetch(&forsaken[r], nets[r] == net, __ATOMIC_SEQ_CST);
-}
-
-static void watch_net(const seat *s)
-{
-    nets[s->rank] = s->comm->net;
-    forsaken[s->rank] = 0;
-    s->comm->net->forsake = forsake;
-}
-
-/*
- * Calls go on until one has failed, whose name is that of a link on rank 1, and that or a deadline elsewhere. Communicators to come
- * get connections of their own.
- */
-static void broken(seat *s)
-{
-    breach *b = s->ctx;
-    watch_net(s);
-    int32_t *at = seat_alloc(s, 4 * 5000);
-    peal_status status = PEAL_OK;
-    int64_t start_ms = now_ms();
-    for (int k = 0; k < 100 && status == PEAL_OK; k++) {
-        status = peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream);
-        if (k % 4 == 0)
-            (void)s->cu->StreamSynchronize(s->stream);
-    }
-    (void)s->cu->StreamSynchronize(s->stream);
-    while (status == PEAL_OK && peal_comm_error(s->comm) == PEAL_OK && now_ms() - start_ms < 20000)
-        nanosleep(&(struct timespec){0, 5000000}, NULL);
-    status = status == PEAL_OK ? peal_comm_error(s->comm) : status;
-    if (status != PEAL_ERR_NET && (s->rank == 1 || status != PEAL_ERR_TIMEOUT))
-        seat_wrong(s, "fault at %lld: %s", (long long)b->at, peal_status_text(status));
-    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == status);
-    SEAT_CHECK(s, __atomic_load_n(&forsaken[s->rank], __ATOMIC_SEQ_CST) > 0);
-    seat_free(s, at);
-}
-
-static void test_broken(void **state)
-{
-    static const int64_t ats[] = {30, 60, 100, 150};
-    for (size_t k = 0; k < sizeof ats / sizeof ats[0]; k++) {
-        peali_fault faults[MOST] = {{0}};
-        breach b = {.at = ats[k]};
-        faults[1] = (peali_fault){.fail_at = ats[k], .lasting = true};
-        assert_int_equal(run_in(k % 2 ? "2+1" : "1+1", faults, broken, &b), 0);
-    }
-}
-
-/* How many connections over tcp this process has; BREAKS: the last one that was made ends. */
-static int connections(bool breaks)
-{
-    int n = 0, last = -1;
-    for (int fd = 3; fd < 1024; fd++) {
-        struct sockaddr_storage peer;
-        socklen_t bytes = sizeof peer;
-        if (getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && peer.ss_family == AF_INET) {
-            last = fd;
-            n++;
-        }
-    }
-    if (breaks)
-        shutdown(last, SHUT_RDWR);
-    return n;
-}
-
-/* Over UCX's tcp: each thread of the proxy has connections of its own, and where one breaks the call ends on both ranks. */
-static void unlinked(seat *s)
-{
-    enum { COUNT = 1 << 20 };
-    int32_t *at = seat_alloc(s, 4 * COUNT), one = 1, sum = 0;
-    SEAT_CHECK(s, peal_allreduce(&one, &sum, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
-    const int before = connections(false);
-    SEAT_CHECK(s, peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-    seat_sync(s);
-    SEAT_CHECK(s, peal_allreduce(&one, &sum, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
-    (void)peali_add_relaxed((int *)s->ctx, 1);
-    while (peali_load_relaxed((int *)s->ctx) < 2) /* that call is over on both */
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-    const int threads = peali_config_get()->proxy_threads, after = connections(s->rank == 1);
-    if (s->rank == 1 && (before == 0 || after != threads * before))
-        seat_wrong(s, "%d connections, and %d with %d threads", before, after, threads);
-    peal_status status = PEAL_OK;
-    int64_t start_ms = now_ms();
-    while (status == PEAL_OK && now_ms() - start_ms < 20000) {
-        status = peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_SUM, s->comm, s->stream);
-        (void)s->cu->StreamSynchronize(s->stream);
-        status = status == PEAL_OK ? peal_comm_error(s->comm) : status;
-    }
-    if (status != PEAL_ERR_NET && status != PEAL_ERR_TIMEOUT)
-        seat_wrong(s, "without a connection: %s", peal_status_text(status));
-    seat_free(s, at);
-}
-
-static void test_unlinked(void **state)
-{
-    char line[4096];
-    bool named = false;
-    int lines = 0, through = 0;
-    unlink(getenv("PEAL_LOG_FILE"));
-    assert_int_equal(run_in("1+1", NULL, unlinked, &through), 0);
-    FILE *f = fopen(getenv("PEAL_LOG_FILE"), "r");
-    assert_non_null(f);
-    for (; fgets(line, sizeof line, f); lines++)
-        named |= strstr(line, "rank 1") && strstr(line, "to rank 0") && strstr(line, "(within host");
-    fclose(f);
-    assert_true(named && lines < 20);
-}
-
-/* The last rank calls something else: all ranks hear of it. */
-static void differs(seat *s)
-{
-    const size_t *count = s->ctx;
-    int32_t *at = seat_alloc(s, 4 * 100000);
-    const bool other = s->rank == s->n - 1;
-    const peal_op op = other && *count == 5000 ? PEAL_MAX : PEAL_SUM;
-    int64_t start_ms = now_ms();
-    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-    seat_sync(s);
-    peal_status status = peal_allreduce(at, at, other ? *count : 5000, PEAL_INT32, op, s->comm, s->stream);
-    SEAT_CHECK(s, status == PEAL_OK || status == PEAL_ERR_MISMATCH);
-    while (peal_comm_error(s->comm) == PEAL_OK && now_ms() - start_ms < 20000)
-        nanosleep(&(struct timespec){0, 5000000}, NULL);
-    (void)s->cu->StreamSynchronize(s->stream);
-    if (peal_comm_error(s->comm) != PEAL_ERR_MISMATCH)
-        seat_wrong(s, "count %zu: %s", *count, peal_status_text(peal_comm_error(s->comm)));
-    seat_free(s, at);
-}
-
-static void test_differs(void **state)
-{
-    static const size_t counts[] = {5000, 4000, 90000};
-    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
-        for (size_t i = 0; i < 2; i++)
-            assert_int_equal(run_in(divisions[2 * i + k % 2], NULL, differs, (void *)&counts[k]), 0);
-}
-
-/* Whose kernels have given up leaves at once, before anybody has looked at them. */
-static void late(seat *s)
-{
-    int32_t *at = seat_alloc(s, 4 * 5000);
-    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-    seat_sync(s);
-    if (s->rank == s->n - 1)
-        return;
-    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-    (void)s->cu->StreamSynchronize(s->stream);
-}
-
-static void test_late(void **state)
-{
-    const int64_t start_ms = now_ms();
-    assert_int_equal(run_in("1+1", NULL, late, NULL), 0);
-    assert_true(now_ms() - start_ms < 15000);
-}
-
-/* As destroying waits for GPUs: the last rank calls something else when the others are in there, and no kernel waits in vain. */
-static void left(seat *s)
-{
-    const bool other = s->rank == s->n - 1;
-    int32_t *at = seat_alloc(s, 4 * 5000);
-    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-    seat_sync(s);
-    if (other)
-        nanosleep(&(struct timespec){1, 0}, NULL);
-    SEAT_CHECK(s, peal_allreduce(at, at, other ? 4000 : 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-}
-
-static void test_left(void **state)
-{
-    for (size_t k = 0; k < 2; k++) {
-        const int64_t start_ms = now_ms();
-        assert_int_equal(run_in(divisions[2 * k], NULL, left, NULL), 0);
-        assert_true(now_ms() - start_ms < 15000);
-    }
-}
-
-/* PEAL_PROTO=direct: no rank maps what another node has. */
-static void refused(seat *s)
-{
-    int32_t *at = seat_alloc(s, 400);
-    SEAT_CHECK(s, peal_allreduce(at, at, 100, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
-    SEAT_CHECK(s, peal_register(s->comm, at, 400) == PEAL_ERR_UNSUPPORTED);
-    SEAT_CHECK(s, peal_deregister(s->comm, at) == PEAL_ERR_UNSUPPORTED);
-    seat_free(s, at);
-}
-
-static void test_refused(void **state)
-{
-    assert_int_equal(run_in("2+2", NULL, refused, NULL), 0);
-}
-
-/* It cannot be had, for a node has more ranks than kernels take, and all ranks return that. */
-static void refused_to_all(seat *s)
-{
-    int32_t *at = seat_alloc(s, 400), host = 1;
-    SEAT_CHECK(s, peal_allreduce(at, at, 100, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
-    SEAT_CHECK(s, peal_allreduce(&host, &host, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK && host == s->n);
-    seat_free(s, at);
-}
-
-/* MPI need not give each process as much: one rank's transport is for one thread. */
-static void single(seat *s)
-{
-    s->comm->net->any_thread = s->rank != 1;
-    refused_to_all(s);
-}
-
-static void test_refused_to_all(void **state)
-{
-    assert_int_equal(run_in("17+1", NULL, refused_to_all, NULL), 0);
-    assert_int_equal(run_in("2+32", NULL, refused_to_all, NULL), 0);
-    assert_int_equal(run_in("2+1", NULL, single, NULL), 0);
-}
-
 #endif
 
 #ifdef TEST_MPI
@@ -584,41 +331,14 @@ int main(int argc, char **argv)
     return failed;
 }
 #else
-/*
- * "wrong": what goes wrong; "unlinked": a connection, over UCX, into PEAL_LOG_FILE; "left": and when the communicator has been given
- * up; "direct", "refused": what is refused.
- */
-int main(int argc, char **argv)
+int main(void)
 {
-    const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)}, refusals[] = {cmocka_unit_test(test_refused_to_all)};
-    const struct CMUnitTest links[] = {cmocka_unit_test(test_unlinked)};
-    const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs), cmocka_unit_test(test_late)};
-    const struct CMUnitTest leaving[] = {cmocka_unit_test(test_left)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
         cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_graphs), cmocka_unit_test(test_beside_the_host),
         cmocka_unit_test(test_long_messages),   cmocka_unit_test(test_slow),
     };
     setenv("FAKE_CUDA_DEVICES", "4", 0);
-    if (argc > 1 && strcmp(argv[1], "direct") == 0) {
-        setenv("PEAL_PROTO", "direct", 1);
-        return cmocka_run_group_tests_name("device_nodes_direct", direct, NULL, NULL);
-    }
-    if (argc > 1 && strcmp(argv[1], "refused") == 0) {
-        setenv("FAKE_CUDA_DEVICES", "16", 1);
-        setenv("PEAL_TIMEOUT", "10", 1);
-        return cmocka_run_group_tests_name("device_nodes_refused", refusals, NULL, NULL);
-    }
-    if (argc > 1 && strcmp(argv[1], "left") == 0) {
-        setenv("PEAL_TIMEOUT", "30", 1);
-        return cmocka_run_group_tests_name("device_nodes_left", leaving, NULL, NULL);
-    }
-    if (argc > 1) {
-        setenv("PEAL_TIMEOUT", "3", 1);
-        if (strcmp(argv[1], "unlinked") == 0)
-            return cmocka_run_group_tests_name("device_nodes_unlinked", links, NULL, NULL);
-        return cmocka_run_group_tests_name("device_nodes_wrong", wrong, NULL, NULL);
-    }
     return cmocka_run_group_tests_name("device_nodes", tests, NULL, NULL);
 }
 #endif

@@ -17,6 +17,8 @@
 #include "../world.h"
 #else
 #include "../team.h"
+#include "comm/device.h"
+#include "net/net_fault.h"
 #endif
 
 /* One rank. */
@@ -168,6 +170,25 @@ static inline int seats_run_on(int n, int devices, seat_body *body, void *ctx)
     return all.wrong;
 #endif
 }
+
+#ifndef TEST_MPI
+/* Likewise in nodes of sizes as NODES has them, "2+1", by transports that do FAULTS (NULL: nothing) wrong. */
+static inline int seats_run_in(const char *nodes, const peali_fault *faults, seat_body *body, void *ctx)
+{
+    peali_layout layouts[PEALI_DEVICE_RANKS] = {{0}};
+    seats all = {body, ctx, 0, 0};
+    int n = 0;
+    for (char *at = (char *)nodes; *at; at += *at == '+')
+        n += (int)strtol(at, &at, 10);
+    for (int r = 0; r < n; r++) {
+        layouts[r].nodes = nodes;
+        layouts[r].fault = faults ? &faults[r] : NULL;
+    }
+    if (team_run_in((unsigned)n, layouts, seat_take, &all) != PEAL_OK)
+        exit(2);
+    return all.wrong;
+}
+#endif
 
 static inline int seats_run(int n, seat_body *body, void *ctx)
 {
