@@ -307,7 +307,7 @@ static void make_call(member *m, int number)
     peali_emulate(peali_cuda_kernel(&call), ctas, threads, &call);
     if (call.direct.slices && call.lane[0].epoch - epoch == 1) /* else slices followed */
         __atomic_add_fetch(&m->g->direct, 1, __ATOMIC_RELAXED);
-    if (m->g->report[m->rank].kind == PEALI_CUDA_FINE && !call.lane[0].dead)
+    if (m->g->report[m->rank].kind == PEALI_CUDA_FINE && !__atomic_load_n(&call.lane[0].dead, __ATOMIC_RELAXED))
         m->wrong += compare(m, c, &b, number);
     free(b.in_room);
     free(b.out_room);
