@@ -391,7 +391,8 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
         return status;
     if (!captured) {
         show(comm, c);
-        peali_clerk_wake();
+        if (d->proxy)
+            peali_clerk_wake();
     }
     if (c->count == 0)
         return PEAL_OK;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "topo/machine.h"
 
+/* An allreduce of 16 MiB, 2 H200 as two nodes over lo, 16 cores a rank: 6.2, 3.4, 2.0 and 1.7 ms by 1, 2, 4 and 8 threads. */
 enum {
     CORES_EACH = 4, /* of a rank, for each thread: the program, and what it computes with, want some, too */
     MOST = 4,       /* threads that are taken where nobody says how many */

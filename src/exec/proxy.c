@@ -363,7 +363,7 @@ static void finish(peali_proxy *p, int64_t patience_ns)
             share *s = &p->shares[i];
             (void)serve_all(s);
             left |= is_busy(s);
-            flushed[i] = flushed[i] < 0 ? flushed[i] : s->net->flush(s->net); /* a failure is logged, once */
+            flushed[i] = flushed[i] < 0 ? flushed[i] : s->net->flush(s->net);
             left |= flushed[i] == PEAL_IN_PROGRESS;
         }
     }
