@@ -40,6 +40,17 @@ two PEAL_HOST_ID=one 'PEAL_HOST_ID=two UCX_TLS=nothing' || die "a rank without U
 says 'rank 0: messages between hosts go over mpi: no UCX, on another rank' 'rank 1: messages between hosts go over mpi: no UCX, ' \
     'rank 1: lanes: 1 -> 0 via mpi, on other nodes'
 
+# One port for both: UCX opens on the rank that comes first.
+port=UCX_TCP_PORT_RANGE=$((20000 + $$ % 10000))
+port=$port-${port#*=}
+two "PEAL_HOST_ID=one $port" "PEAL_HOST_ID=two $port" || die "UCX that does not open on one rank"
+says 'messages between hosts go over mpi: no UCX, on another rank' 'over mpi: no UCX, it does not open on this rank' \
+    'rank 0: lanes: 0 -> 1 via mpi, on other nodes' 'rank 1: lanes: 1 -> 0 via mpi, on other nodes'
+[ "$(grep -c '^.peal. warn' "$dir/out")" = 1 ] || die "not one warning of UCX that does not open"
+says 'warn rank .: no transport over UCX'
+two "PEAL_HOST_ID=one PEAL_NET=ucx $port" "PEAL_HOST_ID=two PEAL_NET=ucx $port" && die "PEAL_NET=ucx is not had, and not refused"
+says 'warn rank .: no transport over UCX' 'no communicator: rank . has config'
+
 two 'PEAL_HOST_ID=one PEAL_NET=mpi' 'PEAL_HOST_ID=two PEAL_NET=mpi' || die "PEAL_NET=mpi"
 says 'rank 1: lanes: 1 -> 0 via mpi, on other nodes'
 

@@ -1,9 +1,13 @@
-/* A transport that was asked for and cannot be had is an error: another one in its place would say nothing of it. */
+/*
+ * A transport that was asked for and cannot be had is an error: another one in its place would say nothing of it. One that was not
+ * asked for is done without, by all ranks.
+ */
 #include "comm/transport.h"
 
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/atomics.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "comm/rails.h"
@@ -66,13 +70,29 @@ static peal_status longest(const peali_bootstrap *boot, const peali_net *net, ui
     return status;
 }
 
+/*
+ * What this rank would use of UCX, opened. PEAL_ERR_UNSUPPORTED: WHY it has none; what does not open is not tried again, so that
+ * the transport says so once.
+ */
+static peal_status have_ucx(int rank, peali_ucx_rails *rails, const char **why)
+{
+    static int barren; /* relaxed: a rank more or less that tries */
+    peal_status status = peali_transport_rails(rank, rails, why);
+    if (status != PEAL_OK)
+        return *why ? PEAL_ERR_UNSUPPORTED : status;
+    if (!peali_load_relaxed(&barren) && peali_net_ucx_open(rank, rails) == PEAL_OK)
+        return PEAL_OK;
+    peali_store_relaxed(&barren, 1);
+    *why = "it does not open on this rank";
+    return PEAL_ERR_UNSUPPORTED;
+}
+
 /* Puts UCX over *NET where all ranks have it, which they agree on. */
 static peal_status rather_ucx(const peali_bootstrap *boot, peali_net **net)
 {
     peali_ucx_rails rails;
     const char *why;
-    peal_status mine = peali_transport_rails(boot->rank, &rails, &why);
-    peal_status status = boot->agree(boot->ctx, why ? PEAL_ERR_UNSUPPORTED : mine);
+    peal_status mine = have_ucx(boot->rank, &rails, &why), status = boot->agree(boot->ctx, mine);
     if (status == PEAL_ERR_UNSUPPORTED) {
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over %s: no UCX, %s", (*net)->name,
                   why ? why : "on another rank");

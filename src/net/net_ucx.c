@@ -530,8 +530,7 @@ static peal_status furnish(struct ucx_net *u, const peali_ucx_rails *rails)
     if (!u->ids || !u->berths)
         return PEAL_ERR_MEMORY;
     for (; u->nhubs < rails->n; u->nhubs++) {
-        const char *device = rails->device[u->nhubs];
-        peal_status status = peali_ucx_hub_join(u->net.rank, device, rails->number, u->nhubs == 0, &u->hubs[u->nhubs]);
+        peal_status status = peali_ucx_hub_join(u->net.rank, rails, u->nhubs, &u->hubs[u->nhubs]);
         if (status != PEAL_OK)
             return status;
     }

@@ -15,6 +15,12 @@
 const peali_ucx_list *peali_net_ucx_devices(const char **why);
 
 /*
+ * Opens what this process's nets by RAILS share, which is what may fail of them. It stays for those to come. PEAL_OK;
+ * PEAL_ERR_CONFIG it finds no network; PEAL_ERR_MEMORY. Both are logged. Threads: any.
+ */
+PEAL_MUST_CHECK peal_status peali_net_ucx_open(int rank, const peali_ucx_rails *rails);
+
+/*
  * A net with the ranks of HOST, the transport that the communicator was started over. It owns HOST from here on and drives it along
  * in `progress`, as the host library's own messages must move; on failure HOST stays the caller's. All ranks exchange their cards
  * before the first message; then RAILS, which may differ, are as many as the least of any rank.

@@ -10,10 +10,15 @@ const peali_ucx_list *peali_net_ucx_devices(const char **why)
     return NULL;
 }
 
+peal_status peali_net_ucx_open(int rank, const peali_ucx_rails *rails)
+{
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s", none);
+    return PEAL_ERR_CONFIG;
+}
+
 peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, peali_net **net)
 {
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, host->rank, "no transport over UCX: %s", none);
-    return PEAL_ERR_CONFIG;
+    return peali_net_ucx_open(host->rank, rails);
 }
 
 void peali_net_ucx_drive(void)

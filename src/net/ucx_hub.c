@@ -154,9 +154,12 @@ uint32_t peali_ucx_hub_id(void)
     return id;
 }
 
-peal_status peali_ucx_hub_join(int rank, const char *device, int number, bool memory, peali_ucx_hub **hub)
+peal_status peali_ucx_hub_join(int rank, const peali_ucx_rails *rails, int rail, peali_ucx_hub **hub)
 {
     static bool told; /* under current_lock */
+    const char *device = rails->device[rail];
+    const int number = rails->number;
+    const bool memory = rail == 0;
     peal_status status = PEAL_OK;
     pthread_mutex_lock(&current_lock);
     peali_ucx_hub *h = current;
@@ -255,6 +258,18 @@ void peali_ucx_hub_leave(peali_ucx_hub **hub)
     if (useless)
         hub_free(*hub);
     *hub = NULL;
+}
+
+peal_status peali_net_ucx_open(int rank, const peali_ucx_rails *rails)
+{
+    peal_status status = PEAL_OK;
+    for (int rail = 0; rail < rails->n && status == PEAL_OK; rail++) {
+        peali_ucx_hub *hub;
+        status = peali_ucx_hub_join(rank, rails, rail, &hub);
+        if (status == PEAL_OK)
+            peali_ucx_hub_leave(&hub);
+    }
+    return status;
 }
 
 static peali_ucx_peer *peer_make(const peali_ucx_card *card, const void *address, uint64_t hash)

@@ -80,10 +80,10 @@ typedef struct peali_ucx_pending {
 uint32_t peali_ucx_hub_id(void);
 
 /*
- * This process's hub NUMBER for DEVICE ("": whatever UCX takes), with shared MEMORY or without, made where there is none. PEAL_OK;
+ * This process's hub for number RAIL of RAILS, the first of them with shared memory, made where there is none. PEAL_OK;
  * PEAL_ERR_CONFIG no UCX, or none that works; PEAL_ERR_MEMORY. RANK is for the log. Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, const char *device, int number, bool memory, peali_ucx_hub **hub);
+PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, const peali_ucx_rails *rails, int rail, peali_ucx_hub **hub);
 
 /*
  * The hub stays for nets to come, to the end of the process, unless it was retired: a peer may still be on its way out of the last
