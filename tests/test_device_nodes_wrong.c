@@ -180,6 +180,32 @@ static void test_differs(void **state)
             assert_int_equal(seats_run_in(divisions[2 * i + k % 2], NULL, differs, (void *)&counts[k]), 0);
 }
 
+/* The last rank's call is not launched: all ranks hear of it, of whatever node. */
+static void not_launched(seat *s)
+{
+    const bool last = s->rank == s->n - 1;
+    int32_t *at = seat_alloc(s, 4 * 5000), host = 1;
+    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    SEAT_CHECK(s, peal_allreduce(&host, &host, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
+    if (last) {
+        nanosleep(&(struct timespec){0, 300000000}, NULL); /* the next launch is this rank's */
+        fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
+    }
+    peal_status status = peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream);
+    SEAT_CHECK(s, status == (last ? PEAL_ERR_MEMORY : PEAL_OK));
+    (void)s->cu->StreamSynchronize(s->stream);
+    if (peal_comm_error(s->comm) != PEAL_ERR_MEMORY)
+        seat_wrong(s, "where one rank launched nothing: %s", peal_status_text(peal_comm_error(s->comm)));
+    seat_free(s, at);
+}
+
+static void test_not_launched(void **state)
+{
+    for (size_t k = 0; k < sizeof divisions / sizeof divisions[0]; k++)
+        assert_int_equal(seats_run_in(divisions[k], NULL, not_launched, NULL), 0);
+}
+
 /* Whose kernels have given up leaves at once, before anybody has looked at them. */
 static void late(seat *s)
 {
@@ -265,7 +291,8 @@ static void test_refused_to_all(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)}, refusals[] = {cmocka_unit_test(test_refused_to_all)};
-    const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs), cmocka_unit_test(test_late)};
+    const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs),
+                                       cmocka_unit_test(test_not_launched), cmocka_unit_test(test_late)};
     const struct CMUnitTest leaving[] = {cmocka_unit_test(test_left)}, links[] = {cmocka_unit_test(test_unlinked)};
     const char *scene = argc > 1 ? argv[1] : "";
     setenv("FAKE_CUDA_DEVICES", strcmp(scene, "refused") == 0 ? "16" : "4", 1);

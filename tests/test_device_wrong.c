@@ -204,25 +204,40 @@ static void aborted(seat *s)
     stays_wrong(s, at, PEAL_ERR_ABORTED);
 }
 
-/* The last rank's call is refused, or not launched: its next one is not what the others' is that they wait in. */
+/* The last rank's call is refused: its next one is not what the others' is that they wait in. */
 static void refused_on_one(seat *s)
 {
-    const bool launched = s->ctx, last = s->rank == s->n - 1;
+    const bool last = s->rank == s->n - 1;
     void *at = seat_alloc(s, 4000);
     float host[1000] = {0};
     SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
     seat_sync(s);
-    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
-    if (last && launched)
-        fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
-    if (!last)
-        nap_ms(launched ? 300 : 0); /* the next launch of this process is that one */
     if (last)
-        SEAT_CHECK(s, call(&right, launched ? at : host, s->comm, s->stream) == (launched ? PEAL_ERR_MEMORY : PEAL_ERR_INVALID));
+        SEAT_CHECK(s, call(&right, host, s->comm, s->stream) == PEAL_ERR_INVALID);
     for (int k = last; k < 2; k++)
         SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK || k > 0);
     must_become(s, PEAL_ERR_MISMATCH);
     stays_wrong(s, at, PEAL_ERR_MISMATCH);
+}
+
+/* The last rank's call cannot be launched, and it makes no other: those who wait in theirs hear of it, and of why. */
+static void not_launched(seat *s)
+{
+    const bool last = s->rank == s->n - 1;
+    void *at = seat_alloc(s, 4000);
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    if (last) {
+        nap_ms(300); /* the next launch of this process is this rank's */
+        fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
+    }
+    int64_t start = now_ms();
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == (last ? PEAL_ERR_MEMORY : PEAL_OK));
+    must_become(s, PEAL_ERR_MEMORY);
+    if (now_ms() - start > 4000)
+        seat_wrong(s, "it heard of that after %lld ms", (long long)(now_ms() - start));
+    stays_wrong(s, at, PEAL_ERR_MEMORY);
 }
 
 /* Before the communicator has a device side: no later call begins. */
@@ -445,8 +460,19 @@ static void test_refused_on_one(void **state)
     const char *const texts[] = {"CTAs, after 1 refused", NULL};
     for (int n = 2; n <= MOST; n++)
         play(n, refused_on_one, NULL, texts);
-    if (fake())
-        play(2, refused_on_one, &right, texts);
+}
+
+static void test_not_launched(void **state)
+{
+    char text[96];
+    const char *const texts[] = {text, "which failed there: memory", NULL};
+    if (!fake())
+        skip();
+    for (int n = 2; n <= MOST; n++) {
+        snprintf(text, sizeof text, "rank %d made allreduce number", n - 1);
+        play(n, not_launched, NULL, texts);
+        assert_int_equal(times_logged("which failed there"), n - 1);
+    }
 }
 
 static void test_wrong_buffers(void **state)
@@ -516,8 +542,8 @@ static int run(const char *name, bool timeouts)
     const struct CMUnitTest all[] = {
         cmocka_unit_test(test_eager), cmocka_unit_test(test_in_a_graph), cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_on_host), cmocka_unit_test(test_late), cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_refused_on_one), cmocka_unit_test(test_wrong_buffers), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_no_area), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_refused_on_one), cmocka_unit_test(test_not_launched), cmocka_unit_test(test_wrong_buffers),
+        cmocka_unit_test(test_lost), cmocka_unit_test(test_no_area), cmocka_unit_test(test_large),
     };
     const struct CMUnitTest short_of_time[] = {cmocka_unit_test(test_never), cmocka_unit_test(test_hangs)};
     if (timeouts)

@@ -347,6 +347,14 @@ static void show(peal_comm *comm, const peali_call *c)
     peali_signature_show(&comm->device->past[s.sequence % PEALI_DEVICE_PAST], &s, peali_signature_hash(&s));
 }
 
+/* What one rank may lack alone is no refusal. A captured call failed before anybody can wait in it. */
+static void heed_failure(peal_comm *comm, const peali_call *c, peal_status status)
+{
+    const peali_signature mine = peali_device_signature(comm, c);
+    if (status == PEAL_ERR_CUDA || status == PEAL_ERR_MEMORY)
+        peali_device_lose(comm->device, status, &mine);
+}
+
 /*
  * Where all ranks see the buffers of C, into CALL; nothing where one does not, or not yet. A captured call takes what was mapped
  * before: mapping is no part of a graph.
@@ -410,8 +418,11 @@ peal_status peali_device_call(peal_comm *comm, const peali_call *c)
         if (status == PEAL_OK)
             status = peali_device_check(comm, c); /* now that the device is known */
     }
-    if (status == PEAL_OK)
+    if (status == PEAL_OK) {
         status = enqueue(comm, c, captured);
+        if (!captured)
+            heed_failure(comm, c, status);
+    }
     comm->sequence += !captured;
     return status;
 }

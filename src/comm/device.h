@@ -120,6 +120,12 @@ peali_signature peali_device_signature(const peal_comm *comm, const peali_call *
 /* Looks at what kernels, and other ranks, found, and at what ended COMM's calls on host memory. device_verdict.c. Threads: any. */
 void peali_device_look(peali_device *d);
 
+/*
+ * This rank's call MINE failed with STATUS (logged) as it was to be enqueued, and other ranks may wait in theirs: all fail.
+ * device_verdict.c. Threads: any.
+ */
+void peali_device_lose(peali_device *d, peal_status status, const peali_signature *mine);
+
 /* Refuses buffers that COMM's kernels could not reach. device_memory.c. */
 PEAL_MUST_CHECK peal_status peali_device_check(const peal_comm *comm, const peali_call *c);
 

@@ -28,27 +28,28 @@ static bool names_one(const peali_device *d, const peali_cuda_report *r)
 static void say_quarrel(peali_device *d, const peali_quarrel *q)
 {
     peali_run_say_quarrel(d->comm->rank, q);
-    fail(d, PEAL_ERR_MISMATCH);
+    fail(d, peali_quarrel_status(q));
 }
 
-/* To the ranks of other nodes, too. */
-static void tell_all(const peali_device *d, peal_status status, const peali_quarrel *q)
-{
-    if (d->proxy)
-        peali_proxy_tell(d->proxy, &(peali_proxy_word){status, *q});
-}
-
-/* That this rank's call failed, which is all it knows. */
-static void tell_alone(const peali_device *d, peal_status status, const peali_signature *mine)
-{
-    tell_all(d, status, &(peali_quarrel){.one = *mine, .one_rank = d->comm->rank, .other_rank = -1});
-}
-
-/* Found by this rank; another one may have left its call, and hears of it now. */
-static void begin_quarrel(peali_device *d, const peali_quarrel *q)
+/* Ranks of other nodes, too. Another one may have left its call, and hears of it now. */
+static void tell_all(const peali_device *d, const peali_quarrel *q)
 {
     peali_runner_tell(d->comm->runner, q);
-    tell_all(d, PEAL_ERR_MISMATCH, q);
+    if (d->proxy)
+        peali_proxy_tell(d->proxy, &(peali_proxy_word){peali_quarrel_status(q), *q});
+}
+
+/* That this rank's call failed, which is all it knows, and has been said here. */
+static void fail_alone(peali_device *d, peal_status status, const peali_signature *mine)
+{
+    tell_all(d, &(peali_quarrel){.one = *mine, .one_rank = d->comm->rank, .other_rank = status});
+    fail(d, status);
+}
+
+/* Found by this rank. */
+static void begin_quarrel(peali_device *d, const peali_quarrel *q)
+{
+    tell_all(d, q);
     say_quarrel(d, q);
 }
 
@@ -65,8 +66,7 @@ static void say_differs(peali_device *d, const peali_cuda_report *r)
               "calls on device memory differ: rank %d made one with signature %08x (%s), rank %d one with %08x (%s); make the same "
               "calls, forced algorithms and limits of CTAs alike, in the same order on all ranks", d->comm->rank, r->mine,
               known ? mine.how : "forgotten", d->comm->near[r->rank], r->its, known ? its.how : "forgotten");
-    tell_alone(d, PEAL_ERR_MISMATCH, &mine.call);
-    fail(d, PEAL_ERR_MISMATCH);
+    fail_alone(d, PEAL_ERR_MISMATCH, &mine.call);
 }
 
 /* What rank X called last, as far as it shows. */
@@ -163,25 +163,17 @@ static void hear_proxy(peali_device *d, const peali_proxy_news *n)
     else
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank, "%s (%s) failed: its message with rank %d: %s", words, mine.how,
                   n->peer, peal_status_text(n->status));
-    tell_alone(d, n->status, &mine.call);
-    fail(d, n->status);
+    fail_alone(d, n->status, &mine.call);
 }
 
 /* What another rank found; and what it called, that this one knew by its signature alone. */
 static void hear_word(peali_device *d, int32_t from, const peali_proxy_word *w)
 {
-    char words[PEALI_SIGNATURE_TEXT] = "a call";
     const bool known = w->quarrel.other_rank >= 0;
     const bool awaited = d->failure == PEAL_ERR_MISMATCH && peali_proxy_ask(d->proxy).peer == from && !known;
     if (d->failure != PEAL_OK && !awaited)
         return;
-    if (w->quarrel.one.magic)
-        peali_signature_words(&w->quarrel.one, words);
-    if (known)
-        peali_run_say_quarrel(d->comm->rank, &w->quarrel);
-    else
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, d->comm->rank, "rank %d made %s, which failed there: %s", from, words,
-                  peal_status_text((peal_status)w->status));
+    peali_run_say_quarrel(d->comm->rank, &w->quarrel);
     if (d->failure == PEAL_OK)
         fail(d, (peal_status)w->status);
 }
@@ -212,6 +204,14 @@ void peali_device_look(peali_device *d)
         hear_word(d, from, &word);
     if (d->failure == PEAL_OK)
         hear_waiting(d);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void peali_device_lose(peali_device *d, peal_status status, const peali_signature *mine)
+{
+    pthread_mutex_lock(&d->lock);
+    if (d->failure == PEAL_OK)
+        fail_alone(d, status, mine);
     pthread_mutex_unlock(&d->lock);
 }
 

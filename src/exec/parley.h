@@ -18,11 +18,18 @@ PEAL_MUST_CHECK peal_status peali_parley_create(peali_net *net, peali_parley **o
 void peali_parley_share(peali_parley *parley, peali_net *net);
 void peali_parley_destroy(peali_parley **parley);
 
-/* Two calls that differ, of ranks ONE_RANK and OTHER_RANK. */
+/* Two calls that differ, of ranks ONE_RANK and OTHER_RANK; or one that failed on its rank, whatever the others called. */
 typedef struct peali_quarrel {
-    peali_signature one, other;
-    int32_t one_rank, other_rank; /* -1: no quarrel */
+    peali_signature one, other; /* one: magic 0: it is forgotten */
+    int32_t one_rank;           /* -1: no quarrel */
+    int32_t other_rank;         /* less than 0: none, but the peal_status that ONE failed with */
 } peali_quarrel;
+
+/* What the calls of those who hear of it fail with. */
+static inline peal_status peali_quarrel_status(const peali_quarrel *q)
+{
+    return q->other_rank < 0 ? (peal_status)q->other_rank : PEAL_ERR_MISMATCH;
+}
 
 /* Takes note of a call of this rank. The last few are part of its word, and are held against what other ranks say. */
 void peali_parley_note(peali_parley *parley, const peali_signature *call);

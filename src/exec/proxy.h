@@ -22,7 +22,7 @@ typedef struct peali_proxy_news {
 /* What a rank whose call failed tells the others. */
 typedef struct peali_proxy_word {
     int64_t status; /* PEAL_OK: nothing */
-    peali_quarrel quarrel; /* mismatch; other_rank -1: that one's call is not known */
+    peali_quarrel quarrel;
 } peali_proxy_word;
 
 /* The post of a GPU, and where its messages lie. */

@@ -66,12 +66,12 @@ void peali_run_nothing(peali_runner *runner, const peali_job *job, uint64_t sequ
 bool peali_runner_shown(const peali_runner *runner, int32_t x, peali_signature *call);
 
 /*
- * Tells the ranks within reach that calls differ: the call that each of them is in, or the next one, fails with PEAL_ERR_MISMATCH.
- * Threads: any.
+ * Tells the ranks within reach that calls differ, or that one failed: the call that each of them is in, or the next one, fails,
+ * too. Threads: any.
  */
 void peali_runner_tell(const peali_runner *runner, const peali_quarrel *quarrel);
 
-/* The two calls in full, in the log of RANK. */
+/* The calls in full, in the log of RANK. */
 void peali_run_say_quarrel(int rank, const peali_quarrel *quarrel);
 
 /* Was this rank told so, and what? Threads: any. */

@@ -125,11 +125,16 @@ static void report(const peali_runner *r, int64_t waited_ns)
 
 void peali_run_say_quarrel(int rank, const peali_quarrel *quarrel)
 {
-    char one[PEALI_SIGNATURE_TEXT], other[PEALI_SIGNATURE_TEXT];
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, rank,
-              "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks",
-              quarrel->one_rank, peali_signature_words(&quarrel->one, one), quarrel->other_rank,
-              peali_signature_words(&quarrel->other, other));
+    char one[PEALI_SIGNATURE_TEXT] = "a call", other[PEALI_SIGNATURE_TEXT];
+    if (quarrel->one.magic)
+        peali_signature_words(&quarrel->one, one);
+    if (quarrel->other_rank < 0)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, rank, "rank %d made %s, which failed there: %s", quarrel->one_rank, one,
+                  peal_status_text(peali_quarrel_status(quarrel)));
+    else
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, rank,
+                  "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks",
+                  quarrel->one_rank, one, quarrel->other_rank, peali_signature_words(&quarrel->other, other));
 }
 
 /* Until ranks that just wait have asked, too, and their answers have come. */
@@ -208,8 +213,10 @@ static peal_status dispute(peali_runner *r, peal_status status)
     r->verdict_ns = peali_clock_ns();
     if (!quarrels(r) && names_call(r))
         r->quarrel = (peali_quarrel){r->signature, r->theirs, r->net->rank, r->dissenter};
-    if (quarrels(r) || heard(r))
+    if (quarrels(r) || heard(r)) {
+        r->verdict = status == PEAL_ERR_MISMATCH ? peali_quarrel_status(&r->quarrel) : status;
         sound_alarm(r);
+    }
     peali_run_hands_off(r);
     peali_parley_open(r->parley, &r->quarrel);
     return PEAL_IN_PROGRESS;
@@ -377,9 +384,10 @@ void peali_run_note(peali_runner *r, peali_signature *call)
     peali_store_relaxed(&r->mine->front.call, r->call);
 }
 
+/* What this rank was told is of calls that run elsewhere, where it is said, too. */
 void peali_runner_last_words(peali_runner *r)
 {
-    if (betrayed(r))
+    if (!peali_runner_told(r, &r->quarrel) && betrayed(r))
         peali_run_say_quarrel(r->net->rank, &r->quarrel);
 }
 
