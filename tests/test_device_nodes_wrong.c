@@ -11,14 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
 #include "base/config.h"
 #include "comm/comm_private.h"
 #include "comm/device.h"
-#include "cuda/device_ranks.h"
+#include "cuda/device_log.h"
 #include "cuda/device_values.h"
 #include "net/net_fault.h"
 
@@ -30,13 +29,6 @@ static const char *const divisions[] = {"1+1", "2+2", "3+1", "1+2+1"};
 typedef struct breach {
     int64_t at;
 } breach;
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
 
 /* The net that each rank came with, and how often it was forsaken. */
 static peali_net *nets[MOST];
@@ -73,7 +65,7 @@ static void broken(seat *s)
     }
     (void)s->cu->StreamSynchronize(s->stream);
     while (status == PEAL_OK && peal_comm_error(s->comm) == PEAL_OK && now_ms() - start_ms < 20000)
-        nanosleep(&(struct timespec){0, 5000000}, NULL);
+        nap_ms(5);
     status = status == PEAL_OK ? peal_comm_error(s->comm) : status;
     if (status != PEAL_ERR_NET && (s->rank == 1 || status != PEAL_ERR_TIMEOUT))
         seat_wrong(s, "fault at %lld: %s", (long long)b->at, peal_status_text(status));
@@ -121,7 +113,7 @@ static void unlinked(seat *s)
     SEAT_CHECK(s, peal_allreduce(&one, &sum, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
     (void)peali_add_relaxed((int *)s->ctx, 1);
     while (peali_load_relaxed((int *)s->ctx) < 2) /* that call is over on both */
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        nap_ms(1);
     const int after = connections(s->rank == 1 ? before : INT_MAX);
     if (s->rank == 1 && (before == 0 || after != threads * before))
         seat_wrong(s, "%d connections, and %d with %d threads", before, after, threads);
@@ -165,7 +157,7 @@ static void differs(seat *s)
     peal_status status = peal_allreduce(at, at, other ? *count : 5000, PEAL_INT32, op, s->comm, s->stream);
     SEAT_CHECK(s, status == PEAL_OK || status == PEAL_ERR_MISMATCH);
     while (peal_comm_error(s->comm) == PEAL_OK && now_ms() - start_ms < 20000)
-        nanosleep(&(struct timespec){0, 5000000}, NULL);
+        nap_ms(5);
     (void)s->cu->StreamSynchronize(s->stream);
     if (peal_comm_error(s->comm) != PEAL_ERR_MISMATCH)
         seat_wrong(s, "count %zu: %s", *count, peal_status_text(peal_comm_error(s->comm)));
@@ -189,11 +181,13 @@ static void not_launched(seat *s)
     seat_sync(s);
     SEAT_CHECK(s, peal_allreduce(&host, &host, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
     if (last) {
-        nanosleep(&(struct timespec){0, 300000000}, NULL); /* the next launch is this rank's */
+        await_others(s); /* the next launch is this rank's */
         fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
     }
     peal_status status = peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream);
     SEAT_CHECK(s, status == (last ? PEAL_ERR_MEMORY : PEAL_OK));
+    if (!last)
+        say_done();
     (void)s->cu->StreamSynchronize(s->stream);
     if (peal_comm_error(s->comm) != PEAL_ERR_MEMORY)
         seat_wrong(s, "where one rank launched nothing: %s", peal_status_text(peal_comm_error(s->comm)));
@@ -233,7 +227,7 @@ static void left(seat *s)
     SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
     seat_sync(s);
     if (other)
-        nanosleep(&(struct timespec){1, 0}, NULL);
+        nap_ms(1000);
     SEAT_CHECK(s, peal_allreduce(at, at, other ? 4000 : 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
 }
 

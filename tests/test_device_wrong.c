@@ -8,51 +8,16 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <errno.h>
-#include <time.h>
 
-#include "cuda/device_ranks.h"
+#include "cuda/device_log.h"
 
 enum { MOST = 3 };
-
-static char log_path[256];
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
-
-static void nap_ms(long ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&t, NULL);
-}
 
 /* Then a call is several kernels and copies. */
 static bool by_engines(void)
 {
     const char *proto = getenv("PEAL_PROTO");
     return proto && strcmp(proto, "engines") == 0;
-}
-
-/* In how many lines of the log TEXT is. */
-static int times_logged(const char *text)
-{
-    char line[1024];
-    int times = 0;
-    FILE *f = fopen(log_path, "r");
-    while (f && fgets(line, sizeof line, f))
-        times += strstr(line, text) != NULL;
-    if (f)
-        fclose(f);
-    return times;
-}
-
-static bool logged(const char *text)
-{
-    return times_logged(text) > 0;
 }
 
 /* A way in which the last rank's call differs from COUNT floats, summed by an allreduce. */
@@ -220,6 +185,58 @@ static void refused_on_one(seat *s)
     stays_wrong(s, at, PEAL_ERR_MISMATCH);
 }
 
+/* Captured whatever other ranks and threads do. */
+static fake_exec capture_alone(seat *s, void *at)
+{
+    fake_graph graph;
+    fake_exec exec = NULL;
+    seat_must(cuStreamBeginCapture_v2(s->stream, PEALI_CU_CAPTURE_RELAXED), "cuStreamBeginCapture");
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_must(cuStreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
+    seat_must(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+    seat_must(cuGraphDestroy(graph), "cuGraphDestroy");
+    return exec;
+}
+
+/* What all refuse, one rank after it has captured and the others before, is nothing to the graph. */
+static void graph_beside_refused(seat *s)
+{
+    const bool last = s->rank == s->n - 1;
+    float *at = seat_alloc(s, 4000), got = 0, host[1000] = {0};
+    const float one = 1;
+    fake_exec exec = NULL;
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_copy(s, at, &one, sizeof one);
+    if (last)
+        exec = capture_alone(s, at);
+    SEAT_CHECK(s, call(&right, host, s->comm, s->stream) == PEAL_ERR_INVALID);
+    if (!last)
+        exec = capture_alone(s, at);
+    seat_must(cuGraphLaunch(exec, s->stream), "cuGraphLaunch");
+    seat_copy(s, &got, at, sizeof got);
+    SEAT_CHECK(s, got == (float)s->n);
+    SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);
+    seat_must(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+}
+
+/* The last rank's call is refused, and its next launch, a graph of the same call, is not that of the others. */
+static void graph_after_refused(seat *s)
+{
+    const bool last = s->rank == s->n - 1;
+    float *at = seat_alloc(s, 4000), host[1000] = {0};
+    SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    fake_exec exec = capture_alone(s, at);
+    if (last)
+        await_others(s);
+    SEAT_CHECK(s, call(&right, last ? host : at, s->comm, s->stream) == (last ? PEAL_ERR_INVALID : PEAL_OK));
+    if (!last)
+        say_done();
+    seat_must(cuGraphLaunch(exec, s->stream), "cuGraphLaunch");
+    must_become(s, PEAL_ERR_MISMATCH);
+    seat_must(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+}
+
 /* The last rank's call cannot be launched, and it makes no other: those who wait in theirs hear of it, and of why. */
 static void not_launched(seat *s)
 {
@@ -229,11 +246,13 @@ static void not_launched(seat *s)
     seat_sync(s);
     SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
     if (last) {
-        nap_ms(300); /* the next launch of this process is this rank's */
+        await_others(s); /* the next launch of this process is this rank's */
         fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
     }
-    int64_t start = now_ms();
     SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == (last ? PEAL_ERR_MEMORY : PEAL_OK));
+    int64_t start = now_ms();
+    if (!last)
+        say_done();
     must_become(s, PEAL_ERR_MEMORY);
     if (now_ms() - start > 4000)
         seat_wrong(s, "it heard of that after %lld ms", (long long)(now_ms() - start));
@@ -371,20 +390,6 @@ static bool fake(void)
     return peali_cuda_driver_get(NULL)->DeviceGetName(name, sizeof name, 0) == 0 && strncmp(name, "Fake", 4) == 0;
 }
 
-/* One log for all ranks, begun anew. */
-static void forget_log(void)
-{
-#ifdef TEST_MPI
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank == 0 && truncate(log_path, 0) != 0 && errno != ENOENT)
-        exit(2);
-    MPI_Barrier(MPI_COMM_WORLD);
-#else
-    if (truncate(log_path, 0) != 0 && errno != ENOENT)
-        exit(2);
-#endif
-}
-
 /* BODY on N ranks, and then TEXTS (to NULL) are in the log. */
 static void play(int n, seat_body *body, const twist *t, const char *const *texts)
 {
@@ -460,6 +465,15 @@ static void test_refused_on_one(void **state)
     const char *const texts[] = {"CTAs, after 1 refused", NULL};
     for (int n = 2; n <= MOST; n++)
         play(n, refused_on_one, NULL, texts);
+}
+
+static void test_graph_and_refused(void **state)
+{
+    const char *const none[] = {NULL}, *const texts[] = {"CTAs, in a graph", NULL};
+    for (int n = 2; n <= MOST; n++) {
+        play(n, graph_beside_refused, NULL, none);
+        play(n, graph_after_refused, NULL, texts);
+    }
 }
 
 static void test_not_launched(void **state)
@@ -542,8 +556,9 @@ static int run(const char *name, bool timeouts)
     const struct CMUnitTest all[] = {
         cmocka_unit_test(test_eager), cmocka_unit_test(test_in_a_graph), cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_on_host), cmocka_unit_test(test_late), cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_refused_on_one), cmocka_unit_test(test_not_launched), cmocka_unit_test(test_wrong_buffers),
-        cmocka_unit_test(test_lost), cmocka_unit_test(test_no_area), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_refused_on_one), cmocka_unit_test(test_graph_and_refused), cmocka_unit_test(test_not_launched),
+        cmocka_unit_test(test_wrong_buffers), cmocka_unit_test(test_lost), cmocka_unit_test(test_no_area),
+        cmocka_unit_test(test_large),
     };
     const struct CMUnitTest short_of_time[] = {cmocka_unit_test(test_never), cmocka_unit_test(test_hangs)};
     if (timeouts)

@@ -332,11 +332,11 @@ static peal_status look_at_stream(const peal_comm *comm, const peali_call *c, bo
     return result == 0 || result == PEALI_CU_CAPTURE_IMPLICIT ? PEAL_ERR_CAPTURE : PEAL_ERR_CUDA;
 }
 
-static peal_status plan_of(peal_comm *comm, const peali_call *c, const peali_device_plan **plan)
+static peal_status plan_of(peal_comm *comm, const peali_call *c, bool captured, const peali_device_plan **plan)
 {
     peali_device *d = comm->device;
     peali_device_traits traits = {peali_team_layout(d->team), d->lines, d->processes, d->sharing, d->sms};
-    return peali_device_plans_get(comm, c, &traits, plan);
+    return peali_device_plans_get(comm, c, captured, &traits, plan);
 }
 
 /* This rank's peers, and its own watch, hear of the call before it is enqueued. */
@@ -394,7 +394,7 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
 {
     peali_device *d = comm->device;
     const peali_device_plan *plan;
-    peal_status status = c->count > 0 ? plan_of(comm, c, &plan) : PEAL_OK;
+    peal_status status = c->count > 0 ? plan_of(comm, c, captured, &plan) : PEAL_OK;
     if (status != PEAL_OK)
         return status;
     if (!captured) {

@@ -105,22 +105,25 @@ static peal_status program_of(peal_comm *comm, const peali_call *c, const peal_a
     return PEAL_OK;
 }
 
-static bool is_for(const peali_device_plan *p, const peal_comm *comm, const peali_call *c)
+static bool is_for(const peali_device_plan *p, const peal_comm *comm, const peali_call *c, uint32_t refused)
 {
     return p->count == c->count && p->kind == c->kind && p->type == c->type && p->op == c->op && p->root == c->root &&
-           p->forced == comm->forced[c->kind] && p->most_ctas == comm->max_ctas && p->refused == comm->refused;
+           p->forced == comm->forced[c->kind] && p->most_ctas == comm->max_ctas && p->refused == refused;
 }
 
 /*
  * 32 bits for what must be equal on all ranks, and for what follows from it; and what they mean. Kernels meet in the order of their
- * launches: where one rank alone had a call refused, its later ones are not those of the others that they would meet.
+ * launches: where one rank alone had a call refused, its later ones are not those of the others that they would meet. A graph runs
+ * when it is launched, whatever had been refused when it was captured, and meets graphs alone: all ranks capture a call, or none.
  */
 static void sign(peal_comm *comm, const peali_call *c, peali_device_plan *plan)
 {
     const peali_device_choice *how = &plan->choice;
     char after[32] = "";
-    if (comm->refused)
-        snprintf(after, sizeof after, ", after %u refused", comm->refused);
+    if (plan->refused == PEALI_DEVICE_GRAPH)
+        snprintf(after, sizeof after, ", in a graph");
+    else if (plan->refused)
+        snprintf(after, sizeof after, ", after %u refused", plan->refused);
     peali_ledger_call entry = {.call = peali_device_signature(comm, c)};
     entry.call.sequence = PEALI_SIGNATURE_ANY;
     snprintf(entry.how, sizeof entry.how, "%s, %s%s, at most %u CTAs%s", how->algo->name, peali_proto_name(how->proto),
@@ -196,7 +199,8 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
     return status;
 }
 
-static peal_status make(peal_comm *comm, const peali_call *c, const peali_device_traits *traits, peali_device_plan **out)
+static peal_status make(peal_comm *comm, const peali_call *c, uint32_t refused, const peali_device_traits *traits,
+                        peali_device_plan **out)
 {
     peali_device_plan *plan = peali_alloc(1, sizeof *plan);
     if (!plan)
@@ -208,7 +212,7 @@ static peal_status make(peal_comm *comm, const peali_call *c, const peali_device
     plan->root = c->root;
     plan->forced = comm->forced[c->kind];
     plan->most_ctas = comm->max_ctas;
-    plan->refused = comm->refused;
+    plan->refused = refused;
     peal_status status = fill(comm, c, traits, plan);
     if (status != PEAL_OK)
         peali_free(plan);
@@ -224,18 +228,19 @@ static unsigned set_of(const peali_call *c)
     return (unsigned)(h >> 40 ^ h) % PEALI_DEVICE_SETS;
 }
 
-peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
+peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, bool captured, const peali_device_traits *traits,
                                    const peali_device_plan **plan)
 {
+    const uint32_t refused = captured ? PEALI_DEVICE_GRAPH : comm->refused;
     peali_device_plans *plans = &comm->device->plans;
     unsigned set = set_of(c);
     for (int w = 0; w < PEALI_DEVICE_WAYS; w++)
-        if (plans->plan[set][w] && is_for(plans->plan[set][w], comm, c)) {
+        if (plans->plan[set][w] && is_for(plans->plan[set][w], comm, c, refused)) {
             *plan = plans->plan[set][w];
             return PEAL_OK;
         }
     peali_device_plan *fresh;
-    peal_status status = make(comm, c, traits, &fresh);
+    peal_status status = make(comm, c, refused, traits, &fresh);
     if (status != PEAL_OK)
         return status;
     peali_device_plan **way = &plans->plan[set][plans->next[set]++ % PEALI_DEVICE_WAYS];

@@ -17,6 +17,8 @@ typedef struct peali_device_choice {
     bool engines;
 } peali_device_choice;
 
+#define PEALI_DEVICE_GRAPH UINT32_MAX
+
 /* What one launch takes, but for the buffers. */
 typedef struct peali_device_plan {
     peal_kind kind; /* what it is for */
@@ -26,7 +28,7 @@ typedef struct peali_device_plan {
     int root;
     const peal_algo *forced;
     int most_ctas;
-    uint32_t refused;
+    uint32_t refused; /* before it; PEALI_DEVICE_GRAPH: it is captured */
     peali_device_choice choice;
     uint32_t ctas;
     peali_cuda_call call;
@@ -49,8 +51,8 @@ typedef struct peali_device_traits {
 } peali_device_traits;
 
 /* The plan of C, made where there is none yet. PEAL_OK; PEAL_ERR_UNSUPPORTED (logged); PEAL_ERR_MEMORY. */
-PEAL_MUST_CHECK peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
-                                                   const peali_device_plan **plan);
+PEAL_MUST_CHECK peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, bool captured,
+                                                   const peali_device_traits *traits, const peali_device_plan **plan);
 void peali_device_plans_free(const peal_comm *comm, peali_device_plans *plans);
 
 /* How a call takes it. False where nothing fits, which is logged. device_choice.c. */

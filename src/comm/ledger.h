@@ -11,7 +11,7 @@
 
 enum { PEALI_LEDGER_ENTRIES = 512, PEALI_LEDGER_HOW = 96 };
 
-/* A call, whenever it is made, and how it is done: "one_shot, ll, at most 4 CTAs, after 1 refused". */
+/* A call, whenever it is made, and how it is done: "one_shot, ll, at most 4 CTAs, in a graph". */
 typedef struct peali_ledger_call {
     peali_signature call;
     char how[PEALI_LEDGER_HOW];
