@@ -20,6 +20,7 @@
 /* The hubs that new nets join, one for each device and number. */
 static peali_ucx_hub *current;
 static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER; /* of `current`, and of nets, next and joined in every hub */
+static bool opened, orphan; /* under it: this process has had a hub; and is a child of one that had */
 
 static ucs_status_t hear_fence(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
                                const ucp_am_recv_param_t *param)
@@ -110,8 +111,9 @@ static void hub_free(peali_ucx_hub *h)
 
 static peal_status hub_make(int rank, const char *device, bool memory, peali_ucx_hub **out)
 {
-    const char *why;
-    const peali_ucx_library *ucp = peali_ucx_library_get(&why);
+    const char *why = "this process is a child of one that has it open, and UCX's own threads are there; have it run a program, or "
+                      "take PEAL_NET=auto";
+    const peali_ucx_library *ucp = orphan ? NULL : peali_ucx_library_get(&why);
     peali_ucx_hub *h = ucp ? peali_alloc(1, sizeof(*h)) : NULL;
     if (!h) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s", ucp ? "no memory" : why);
@@ -145,6 +147,22 @@ static void at_end(void)
     }
 }
 
+/*
+ * Sockets and memory of the parent's workers are here, too, but what comes there is the parent's: a child that drove them, or ended
+ * them, would take it away. Workers of its own would not do: their connections over tcp wait for a thread of UCX that is not here.
+ */
+static void in_child(void)
+{
+    pthread_mutex_init(&current_lock, NULL);
+    current = NULL;
+    orphan |= opened;
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
 uint32_t peali_ucx_hub_id(void)
 {
     static uint32_t next; /* under current_lock */
@@ -156,11 +174,12 @@ uint32_t peali_ucx_hub_id(void)
 
 peal_status peali_ucx_hub_join(int rank, const peali_ucx_rails *rails, int rail, peali_ucx_hub **hub)
 {
-    static bool told; /* under current_lock */
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
     const char *device = rails->device[rail];
     const int number = rails->number;
     const bool memory = rail == 0;
     peal_status status = PEAL_OK;
+    pthread_once(&watched, watch_forks);
     pthread_mutex_lock(&current_lock);
     peali_ucx_hub *h = current;
     while (h && (h->number != number || h->memory != memory || strcmp(h->card.device, device) != 0))
@@ -174,7 +193,7 @@ peal_status peali_ucx_hub_join(int rank, const peali_ucx_rails *rails, int rail,
     if (status == PEAL_OK) {
         h->nets++;
         *hub = h;
-        told = told || atexit(at_end) == 0;
+        opened = opened || atexit(at_end) == 0;
     }
     pthread_mutex_unlock(&current_lock);
     return status;

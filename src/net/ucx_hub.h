@@ -81,7 +81,8 @@ uint32_t peali_ucx_hub_id(void);
 
 /*
  * This process's hub for number RAIL of RAILS, the first of them with shared memory, made where there is none. PEAL_OK;
- * PEAL_ERR_CONFIG no UCX, or none that works; PEAL_ERR_MEMORY. RANK is for the log. Threads: any.
+ * PEAL_ERR_CONFIG no UCX, or none that works, as in a child of a process that has one; PEAL_ERR_MEMORY. RANK is for the log.
+ * Threads: any.
  */
 PEAL_MUST_CHECK peal_status peali_ucx_hub_join(int rank, const peali_ucx_rails *rails, int rail, peali_ucx_hub **hub);
 
