@@ -90,6 +90,9 @@ static const char *misused(const peali_flags *flags)
         snprintf(why, sizeof why, "%s %s cannot be written: %s", file == flags->json ? "--json" : "--plot", file, strerror(errno));
         return why;
     }
+    const char *crowd = flags->gpus ? peali_flags_crowd("-g", flags->gpus) : peali_flags_crowd("--threads", flags->threads);
+    if (crowd)
+        return crowd;
     if (flags->vs_mpi && interposed())
         return "--vs mpi under libpeal_mpi.so would race Peal against itself; unset LD_PRELOAD";
     if (flags->vs_mpi && flags->threads)

@@ -90,7 +90,8 @@ static int parse(request *q, int argc, char **argv)
     optind = 1;
     while ((code = getopt_long(argc, argv, ":o:b:e:f:n:h", longs, NULL)) != -1) {
         if (code == 'h') {
-            usage(stdout);
+            if (peali_flags_first())
+                usage(stdout);
             return 0;
         }
         if (code == '?' || code == ':')
@@ -335,8 +336,9 @@ int peali_cmd_tune(int argc, char **argv)
     if (code == -1)
         code = check_file(&q);
 #ifdef PEALI_BENCH_MPI
-    if (code == 2 && peali_flags_launched())
-        return peali_team_mpi("tune", "", NULL, NULL);
+    const char *why = code == -1 ? peali_flags_crowd("--threads", q.flags.threads) : "";
+    if (why && code != 0 && peali_flags_launched())
+        return peali_team_mpi("tune", why, NULL, NULL);
 #endif
     if (code != -1)
         return code;

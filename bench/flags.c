@@ -41,19 +41,37 @@ static const struct flag {
 };
 enum { NFLAGS = sizeof table / sizeof table[0] };
 
+/* The first of three that a launcher set, or NULL. */
+static const char *first_of(const char *const names[3])
+{
+    const char *value = NULL;
+    for (int i = 0; i < 3 && !value; i++)
+        value = getenv(names[i]);
+    return value;
+}
+
 /* The rank that a launcher gave this process, or NULL. */
 static const char *given_rank(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
-    const char *rank = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !rank; i++)
-        rank = getenv(names[i]);
-    return rank;
+    static const char *const names[3] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+    return first_of(names);
 }
 
-bool peali_flags_launched(void)
+int peali_flags_launched(void)
 {
-    return given_rank();
+    static const char *const names[3] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    const char *size = first_of(names);
+    const int n = size ? atoi(size) : 1;
+    return !given_rank() ? 0 : n > 1 ? n : 1;
+}
+
+const char *peali_flags_crowd(const char *flag, int n)
+{
+    static char why[192];
+    const int launched = peali_flags_launched();
+    snprintf(why, sizeof why, "%s %d: ranks would be %d threads of each of the %d processes that were started; start one, or leave "
+             "%s away", flag, n, n, launched, flag);
+    return n > 0 && launched > 1 ? why : NULL;
 }
 
 bool peali_flags_first(void)
@@ -282,7 +300,8 @@ static int parse_all(int argc, char **argv, peali_flags *flags)
         if (code == -1)
             return optind < argc ? refuse("a word too many", argv[optind]) : -1;
         if (code == 'h') {
-            usage(stdout);
+            if (peali_flags_first())
+                usage(stdout);
             return 0;
         }
         if (code == '?' || code == ':')

@@ -53,10 +53,13 @@ const char *peali_flags_wrong(char *const *argv, char text[PEALI_FLAGS_WORD]);
 bool peali_flags_writable(const char *file);
 
 /*
- * Known before MPI starts. launched: a launcher started this process, perhaps with others. first: no launcher did, or as rank 0:
- * the one that prints.
+ * Known before MPI starts. launched: how many processes a launcher started, this one among them (where it does not say, 1); 0: no
+ * launcher did. first: that, or as rank 0: the one that prints.
  */
-bool peali_flags_launched(void);
+int peali_flags_launched(void);
 bool peali_flags_first(void);
+
+/* Why ranks cannot be N threads of this process, as FLAG asks for: a launcher started several. NULL: they can. */
+const char *peali_flags_crowd(const char *flag, int n);
 
 #endif

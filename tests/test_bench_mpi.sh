@@ -25,6 +25,24 @@ done
 "$@" -n 2 "$peal" tune broadcast -e 64K -f 16 -n 5 -o table > out 2>&1 || die "tune"
 grep -q '^broadcast *shm *2 *inf ' table || die "tune wrote no row"
 
+# Ranks as threads of several processes are refused, once; what is the same in all processes is said once.
+for how in "bench allreduce --threads 2" "bench allreduce --mem cuda -g 2" "tune --threads 2"; do
+    # shellcheck disable=SC2086
+    "$@" -n 3 "$peal" $how -e 64 > out 2>&1 && die "threads of three processes are not refused"
+    [ "$(grep -c '2: ranks would be 2 threads of each of the 3 processes' out)" = 1 ] || die "threads are not refused once"
+    grep -q '^# ' out && die "the ranks begin for all that"
+done
+"$@" -n 1 "$peal" bench allreduce --threads 2 -e 64 > out 2>&1 || die "threads of the only process are refused"
+for how in "check -n 3 --algo ring" "show allreduce ring -n 3" "sim allreduce -n 4 -b 1K -e 1K" "bench --help" help; do
+    # shellcheck disable=SC2086
+    "$peal" $how > alone 2>&1 || die "$how"
+    # shellcheck disable=SC2086
+    "$@" -n 3 "$peal" $how > out 2>&1 || die "$how of three processes"
+    [ "$(wc -l < out)" = "$(wc -l < alone)" ] || die "$how is not said once"
+done
+"$@" -n 3 "$peal" nonsense > out 2>&1 && die "a wrong subcommand of three processes is not refused"
+[ "$(grep -c 'no subcommand' out)" = 1 ] || die "a wrong subcommand is not named once"
+
 # Of a file that cannot be written one rank speaks, and all end.
 for how in "tune -o" "bench allreduce --json"; do
     # shellcheck disable=SC2086
