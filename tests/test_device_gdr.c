@@ -40,7 +40,6 @@ static void sums(seat *s)
 static int play(const scene *sc, const char *log)
 {
     const char *const nodes[] = {"1+1", "2+1", "1+2+1"};
-    peali_layout layouts[4] = {{0}};
     peal_status want = sc->want;
     int wrong = 0;
     setenv("FAKE_CUDA_DEVICES", "4", 1);
@@ -50,13 +49,9 @@ static int play(const scene *sc, const char *log)
     setenv("PEAL_LOG", "info", 1);
     setenv("PEAL_LOG_FILE", log, 1);
     for (int k = 0; k < 3; k++) {
-        seats all = {sums, &want, 0, 0};
-        for (int r = 0; r < 4; r++)
-            layouts[r].nodes = nodes[k];
         if (sc->fails)
             fake_cuda_fail(sc->fails, 1, 999);
-        wrong += team_run_in(k == 0 ? 2 : k == 1 ? 3 : 4, layouts, seat_take, &all) != PEAL_OK;
-        wrong += all.wrong;
+        wrong += seats_run_in(nodes[k], NULL, sums, &want);
     }
     return wrong;
 }

@@ -267,12 +267,10 @@ static void on_all(seat_body *body)
     assert_int_equal(seats_run(world_size, body, NULL), 0);
 }
 #else
-static const char *const divisions[] = {"1+1", "2+2", "3+1", "1+2+1"};
-
 static void on_all(seat_body *body)
 {
-    for (size_t k = 0; k < sizeof divisions / sizeof divisions[0]; k++)
-        assert_int_equal(seats_run_in(divisions[k], NULL, body, NULL), 0);
+    for (int k = 0; k < SEAT_DIVISIONS; k++)
+        assert_int_equal(seats_run_in(seat_divisions[k], NULL, body, NULL), 0);
 }
 #endif
 

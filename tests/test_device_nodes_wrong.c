@@ -23,8 +23,6 @@
 
 enum { MOST = 4 };
 
-static const char *const divisions[] = {"1+1", "2+2", "3+1", "1+2+1"};
-
 /* Rank 1's transport begins to fail at its operation number AT, and goes on failing. */
 typedef struct breach {
     int64_t at;
@@ -169,7 +167,7 @@ static void test_differs(void **state)
     static const size_t counts[] = {5000, 4000, 90000};
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
         for (size_t i = 0; i < 2; i++)
-            assert_int_equal(seats_run_in(divisions[2 * i + k % 2], NULL, differs, (void *)&counts[k]), 0);
+            assert_int_equal(seats_run_in(seat_divisions[2 * i + k % 2], NULL, differs, (void *)&counts[k]), 0);
 }
 
 /* The last rank's call is not launched: all ranks hear of it, of whatever node. */
@@ -196,8 +194,8 @@ static void not_launched(seat *s)
 
 static void test_not_launched(void **state)
 {
-    for (size_t k = 0; k < sizeof divisions / sizeof divisions[0]; k++)
-        assert_int_equal(seats_run_in(divisions[k], NULL, not_launched, NULL), 0);
+    for (int k = 0; k < SEAT_DIVISIONS; k++)
+        assert_int_equal(seats_run_in(seat_divisions[k], NULL, not_launched, NULL), 0);
 }
 
 /* Whose kernels have given up leaves at once, before anybody has looked at them. */
@@ -235,7 +233,7 @@ static void test_left(void **state)
 {
     for (size_t k = 0; k < 2; k++) {
         const int64_t start_ms = now_ms();
-        assert_int_equal(seats_run_in(divisions[2 * k], NULL, left, NULL), 0);
+        assert_int_equal(seats_run_in(seat_divisions[2 * k], NULL, left, NULL), 0);
         assert_true(now_ms() - start_ms < 15000);
     }
 }

@@ -13,6 +13,9 @@
 
 extern char **environ;
 
+#define SPELL(number) #number
+#define DIGITS(number) SPELL(number)
+
 /* Each reads TEXT into C, and answers false where TEXT breaks the rule. */
 typedef bool reader(const char *text, peali_config *c);
 
@@ -209,12 +212,12 @@ static bool read_number(const char *text, int most, int *number)
 
 static bool read_max_ctas(const char *text, peali_config *c)
 {
-    return read_number(text, 128, &c->max_ctas);
+    return read_number(text, PEALI_MOST_CTAS, &c->max_ctas);
 }
 
 static bool read_proxy_threads(const char *text, peali_config *c)
 {
-    return read_number(text, 8, &c->proxy_threads);
+    return read_number(text, PEALI_MOST_PROXY_THREADS, &c->proxy_threads);
 }
 
 static bool read_engines(const char *text, peali_config *c)
@@ -284,7 +287,8 @@ static const struct variable {
      "How data crosses between GPUs: lines of 16 or of 128 bytes with flags in them, data and then a flag; or, direct, buffers of "
      "peers are read and stored to in place where all ranks have mapped them, and else as by bulk; or, engines, an allreduce by "
      "copy engines.", read_proto},
-    {"PEAL_MAX_CTAS", "auto", "auto, or 1 to 128", "How many CTAs a call on device memory takes at most.", read_max_ctas},
+    {"PEAL_MAX_CTAS", "auto", "auto, or 1 to " DIGITS(PEALI_MOST_CTAS), "How many CTAs a call on device memory takes at most.",
+     read_max_ctas},
     {"PEAL_SCRATCH", "16m", "bytes from 1 to 1024g, with k, m or g",
      "GPU memory of all communicators of a process on one GPU; each takes half of what is left.", read_scratch},
     {"PEAL_ENGINES", "1g", "off, or bytes from 1 to 1024g, with k, m or g",
@@ -294,7 +298,7 @@ static const struct variable {
     {"PEAL_GDR", "auto", "off, auto or on",
      "Whether messages of GPUs leave from GPU memory; auto: where the network reads it by itself, is near, and a test message "
      "arrived; on: or the call is refused; off: they go through host memory.", read_gdr},
-    {"PEAL_PROXY_THREADS", "auto", "auto, or 1 to 8",
+    {"PEAL_PROXY_THREADS", "auto", "auto, or 1 to " DIGITS(PEALI_MOST_PROXY_THREADS),
      "How many threads of a process send and receive for its GPUs where messages in host memory go over ucx by tcp, if all ranks "
      "have so many; auto is one for every 4 cores of a rank, 4 at most.", read_proxy_threads},
     {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},

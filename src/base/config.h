@@ -11,6 +11,10 @@
 
 #include <peal/peal.h>
 
+/* The most that PEAL_PROXY_THREADS and PEAL_MAX_CTAS take: macros, as their texts say it. */
+#define PEALI_MOST_PROXY_THREADS 8
+#define PEALI_MOST_CTAS 128
+
 enum { PEALI_GDR_OFF, PEALI_GDR_AUTO, PEALI_GDR_ON };
 
 typedef struct peali_config {

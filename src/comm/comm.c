@@ -103,6 +103,8 @@ void peal_comm_force_slice(peal_comm *comm, size_t bytes)
     comm->slice_bytes = bytes;
 }
 
+static_assert(PEALI_MOST_CTAS == PEALI_CUDA_DIRECT_LANES, "PEAL_MAX_CTAS is checked where lanes are not known");
+
 peal_status peal_comm_max_ctas(peal_comm *comm, int ctas)
 {
     if (ctas < 0 || ctas > PEALI_CUDA_DIRECT_LANES) {

@@ -7,7 +7,9 @@
 
 #include <stdbool.h>
 
-enum { PEALI_CLERKS = 8 };
+#include "base/config.h"
+
+enum { PEALI_CLERKS = PEALI_MOST_PROXY_THREADS };
 
 /* What a clerk has to look at, again and again; the struct is the giver's. */
 typedef struct peali_errand {

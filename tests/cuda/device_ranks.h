@@ -172,6 +172,9 @@ static inline int seats_run_on(int n, int devices, seat_body *body, void *ctx)
 }
 
 #ifndef TEST_MPI
+enum { SEAT_DIVISIONS = 4 };
+static const char *const seat_divisions[SEAT_DIVISIONS] = {"1+1", "2+2", "3+1", "1+2+1"};
+
 /* Likewise in nodes of sizes as NODES has them, "2+1", by transports that do FAULTS (NULL: nothing) wrong. */
 static inline int seats_run_in(const char *nodes, const peali_fault *faults, seat_body *body, void *ctx)
 {
