@@ -33,26 +33,32 @@ static bool grow(peal_sched *s)
         return true;
     int32_t cap = s->cap ? 2 * s->cap : 64;
     peali_op *ops = peali_realloc(s->ops, (size_t)cap, sizeof *ops);
-    if (!ops) {
-        s->error = PEAL_ERR_MEMORY;
-        snprintf(s->why, sizeof s->why, "operation %d: no memory", (int)s->nops);
+    if (!ops)
         return false;
-    }
     s->ops = ops;
     s->cap = cap;
     return true;
 }
 
-static void push(peal_sched *s, peali_op op)
+peal_status peali_sched_add(peal_sched *s, peali_op op)
 {
-    if (op.first == op.end || !grow(s))
-        return;
+    if (!grow(s))
+        return PEAL_ERR_MEMORY;
     s->ops[s->nops++] = op;
     int32_t top = op.dst > op.src ? op.dst : op.src;
     if (top >= s->nbufs)
         s->nbufs = top + 1;
     if (op.lane >= s->nlanes)
         s->nlanes = op.lane + 1;
+    return PEAL_OK;
+}
+
+static void push(peal_sched *s, peali_op op)
+{
+    if (op.first == op.end || peali_sched_add(s, op) == PEAL_OK)
+        return;
+    s->error = PEAL_ERR_MEMORY;
+    snprintf(s->why, sizeof s->why, "operation %d: no memory", (int)s->nops);
 }
 
 static int32_t block_of(const struct peali_view *v, int32_t part)

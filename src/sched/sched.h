@@ -52,6 +52,9 @@ struct peal_sched {
 PEAL_MUST_CHECK peal_status peali_sched_build(const peal_algo *algo, const peal_problem *problem, int rank, peal_sched **out);
 void peali_sched_free(peal_sched **sched);
 
+/* Appends OP to SCHED, whose numbers of buffers and lanes take it in. PEAL_OK; PEAL_ERR_MEMORY. Threads: one per SCHED. */
+PEAL_MUST_CHECK peal_status peali_sched_add(peal_sched *sched, peali_op op);
+
 /*
  * The inferred order: operation i waits for from[start[i]] .. from[start[i+1]-1], all below i. Two operations are ordered exactly
  * when they touch a common piece and one writes it; IN and OUT count as one buffer. Implied edges may be left out.

@@ -122,25 +122,6 @@ static peali_op read_op(peali_scan *scan, const peal_sched *s)
     return op;
 }
 
-static peal_status add(peal_sched *s, peali_op op)
-{
-    if (s->nops == s->cap) {
-        int32_t cap = s->cap ? 2 * s->cap : 16;
-        peali_op *ops = peali_realloc(s->ops, (size_t)cap, sizeof *ops);
-        if (!ops)
-            return PEAL_ERR_MEMORY;
-        s->ops = ops;
-        s->cap = cap;
-    }
-    s->ops[s->nops++] = op;
-    int32_t top = op.dst > op.src ? op.dst : op.src;
-    if (top >= s->nbufs)
-        s->nbufs = top + 1;
-    if (op.lane >= s->nlanes)
-        s->nlanes = op.lane + 1;
-    return PEAL_OK;
-}
-
 peal_status peali_sched_read(const char *text, size_t length, peal_sched **out, char *why)
 {
     peali_scan scan;
@@ -153,7 +134,7 @@ peal_status peali_sched_read(const char *text, size_t length, peal_sched **out, 
     while (!peali_scan_failed(&scan) && !peali_scan_try(&scan, "end\n")) {
         peali_op op = read_op(&scan, s);
         if (!peali_scan_failed(&scan))
-            status = add(s, op);
+            status = peali_sched_add(s, op);
         if (status != PEAL_OK)
             peali_scan_fail(&scan, "no memory");
     }

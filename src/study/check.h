@@ -66,4 +66,7 @@ bool peali_check_wanted(const peali_check_options *options, const peal_algo *alg
 bool peali_check_enough(FILE *out, const peali_check_options *options, int64_t found);
 int64_t peali_check_total(FILE *out, const peali_check_options *options, int64_t found, const char *what);
 
+/* And: deals the ranks of P to nodes, in NODE; number I of map MAP has SIZE_OF(MAP, I, ranks). False: there is one node. */
+bool peali_check_deal(peal_problem *p, int map, int (*size_of)(int map, int i, int n), int *node);
+
 #endif

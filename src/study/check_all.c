@@ -35,20 +35,23 @@ static int node_size(int map, int i, int n)
     return 1 + (int)(((unsigned)i * 2654435761u + (unsigned)n * 40503u) >> 7) % (map == 10 ? 7 : 3);
 }
 
+bool peali_check_deal(peal_problem *p, int map, int (*size_of)(int map, int i, int n), int *node)
+{
+    int at = 0;
+    p->nnodes = 0;
+    for (; at < p->nranks; p->nnodes++)
+        for (int k = size_of(map, p->nnodes, p->nranks); k > 0 && at < p->nranks; k--)
+            node[at++] = p->nnodes;
+    p->node = node;
+    return p->nnodes > 1;
+}
+
 /* Fills the node map MAP of the ranks of P (0: one node). False where that is no other than a map before it. */
 static bool set_map(peal_problem *p, int map, int *node)
 {
     p->nnodes = 1;
     p->node = NULL;
-    if (map == 0)
-        return true;
-    int at = 0;
-    p->nnodes = 0;
-    for (; at < p->nranks; p->nnodes++)
-        for (int k = node_size(map, p->nnodes, p->nranks); k > 0 && at < p->nranks; k--)
-            node[at++] = p->nnodes;
-    p->node = node;
-    return p->nnodes > 1;
+    return map == 0 || peali_check_deal(p, map, node_size, node);
 }
 
 static bool same_op(const peali_op *a, const peali_op *b)

@@ -32,13 +32,7 @@ static int node_size(int map, int i, int n)
 /* False where one node results and another map has that. */
 static bool set_map(peal_problem *p, int map, int *node)
 {
-    int at = 0;
-    p->nnodes = 0;
-    for (; at < p->nranks; p->nnodes++)
-        for (int k = node_size(map, p->nnodes, p->nranks); k > 0 && at < p->nranks; k--)
-            node[at++] = p->nnodes;
-    p->node = node;
-    return map == 0 || p->nnodes > 1;
+    return peali_check_deal(p, map, node_size, node) || map == 0;
 }
 
 static peal_status prove_mode(tally *t, const peali_truth *truth, peali_mode mode, int n)
