@@ -52,12 +52,22 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+static int met; /* in this run */
+
+static void meet_aside(const struct rank *me)
+{
+    __atomic_add_fetch(&met, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&met, __ATOMIC_ACQUIRE) < me->n)
+        usleep(100);
+}
+
 /* Runs BODY on N ranks and answers how many were bad. */
 static int run_ranks(int n, play *body)
 {
     struct start s[8];
     peal_threads *threads;
     int bad = 0;
+    met = 0;
     assert_int_equal(peal_threads_create(n, &threads), PEAL_OK);
     assert_int_equal(peali_threads_size(threads), n);
     for (int r = 0; r < n; r++) {

@@ -66,6 +66,18 @@ static void tell_aside(void)
     MPI_Send(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
 }
 
+static void meet_aside(const struct rank *me)
+{
+    for (int r = 1; r < me->n; r++) {
+        if (me->rank == 0)
+            MPI_Recv(NULL, 0, MPI_BYTE, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else if (me->rank == r)
+            MPI_Sendrecv(NULL, 0, MPI_BYTE, 0, 0, NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    for (int r = 1; r < me->n && me->rank == 0; r++)
+        MPI_Send(NULL, 0, MPI_BYTE, r, 0, MPI_COMM_WORLD);
+}
+
 static const size_t large = (size_t)INT_MAX + 70000;
 
 /* More than an int can count, from memory that is hardly there: only its marks cost a page. */

@@ -324,6 +324,26 @@ static void note_broken(void *arg, ucp_ep_h ep, ucs_status_t status)
     peer->broken |= ep == peer->ep;
 }
 
+ucs_status_ptr_t peali_ucx_hub_fence(const peali_ucx_hub *hub, ucp_ep_h ep)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                 .flags = UCP_AM_SEND_FLAG_EAGER, .memory_type = UCS_MEMORY_TYPE_HOST};
+    return hub->ucp->ucp_am_send_nbx(ep, PEALI_UCX_FENCE, NULL, 0, NULL, 0, &param);
+}
+
+/*
+ * UCX 1.16 shakes hands over tcp when a fence asks for it, and a tag message does not. At the end of a call that is too late where
+ * messages go one way: the peer has all of them, left, and does not answer. It does before it has read what comes behind a fence.
+ */
+static ucs_status_t greet(const peali_ucx_hub *hub, const peali_ucx_peer *peer)
+{
+    ucs_status_ptr_t fence = peali_ucx_hub_fence(hub, peer->ep);
+    if (!UCS_PTR_IS_PTR(fence))
+        return UCS_PTR_RAW_STATUS(fence);
+    hub->ucp->ucp_request_free(fence);
+    return UCS_OK;
+}
+
 /*
  * Without UCX's error handling, which would take the shared-memory lanes away (FACTS): what is lost shows as a deadline of Peal's.
  * UCX tells all the same of a connection that it found broken. That endpoint goes with the worker, as all do.
@@ -335,7 +355,8 @@ ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer)
                               .address = (const ucp_address_t *)peer->address, .err_mode = UCP_ERR_HANDLING_MODE_NONE,
                               .err_handler = {note_broken, peer}};
     peer->broken = false;
-    return hub->ucp->ucp_ep_create(hub->worker, &params, &peer->ep);
+    ucs_status_t status = hub->ucp->ucp_ep_create(hub->worker, &params, &peer->ep);
+    return status == UCS_OK ? greet(hub, peer) : status;
 }
 
 /* What UCX prints of PEER's endpoint; NULL: nothing. The caller frees it. */

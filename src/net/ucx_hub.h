@@ -110,6 +110,9 @@ peali_ucx_peer *peali_ucx_hub_peer(peali_ucx_hub *hub, const peali_ucx_card *car
 /* Gives PEER, which has none, or a broken one, an endpoint. HUB's lock is held. */
 ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer);
 
+/* Sends a message that says nothing by EP: UCX's request, NULL or an error. HUB's lock is held. */
+ucs_status_ptr_t peali_ucx_hub_fence(const peali_ucx_hub *hub, ucp_ep_h ep);
+
 /*
  * What UCX reaches PEER by, as "tcp/eth0 posix/memory", in TEXT; true the first time that HUB is asked about such a route. For the
  * log; it takes a while. HUB's lock is held, and PEER connected.

@@ -42,12 +42,10 @@ bool peali_ucx_link_use(peali_ucx_link *link)
 
 static ucs_status_t fence_state(const peali_ucx_hub *hub, const peali_ucx_link *link, void **fence)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                                 .flags = UCP_AM_SEND_FLAG_EAGER, .memory_type = UCS_MEMORY_TYPE_HOST};
     if (!*fence && (link->ep != link->peer->ep || link->peer->broken))
         return UCS_ERR_CONNECTION_RESET;
     if (!*fence) {
-        ucs_status_ptr_t answer = hub->ucp->ucp_am_send_nbx(link->ep, PEALI_UCX_FENCE, NULL, 0, NULL, 0, &param);
+        ucs_status_ptr_t answer = peali_ucx_hub_fence(hub, link->ep);
         if (!UCS_PTR_IS_PTR(answer))
             return UCS_PTR_RAW_STATUS(answer);
         *fence = answer;
