@@ -1,31 +1,42 @@
 #!/bin/sh
-# The transport over another UCX: ucx_peer.sh FOLDER TEST_NET TEST_TRANSPORTS MPIRUN [OPTION...]
-# That UCX is PyPI's in FOLDER/ucx, or so in the folder that TEST_PEERS names.
+# The transport over other UCX: ucx_peer.sh FOLDER TEST_NET TEST_TRANSPORTS MPIRUN [OPTION...]
+# They are PyPI's (libucx-cu13, or libucx-cu12 of any version) in FOLDER/ucx*, or so in the folder that TEST_PEERS names.
 set -u
-prefix=$(realpath -m "${TEST_PEERS:-$1}")/ucx/libucx net=$2 transports=$3
+peers=$(realpath -m "${TEST_PEERS:-$1}") net=$2 transports=$3
 shift 3
-if [ ! -e "$prefix/lib/libucp.so.0" ]; then
-    echo "skipped: no $prefix: python3 -m pip install --no-deps --target ${prefix%/libucx} libucx-cu13"
-    exit 77
-fi
-version=$(sed -n 's/^Version: //p' "$prefix/lib/pkgconfig/ucx.pc")
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-export LD_LIBRARY_PATH="$prefix/lib" PEAL_LOG=info PEAL_LOG_FILE="$dir/log.%r" UCX_TLS
-for UCX_TLS in all tcp,self posix,self; do
-    if ! timeout 100 "$@" "$net" ucx >"$dir/out" 2>&1 || ! timeout 100 "$@" "$transports" >>"$dir/out" 2>&1; then
-        cat "$dir/out"
-        echo "FAILED: ucx $version, UCX_TLS=$UCX_TLS"
-        exit 1
-    fi
-done
-if ! UCX_TLS=tcp,self timeout 100 "$@" "$net" ucx rails >"$dir/out" 2>&1; then
+export LD_LIBRARY_PATH PEAL_LOG=info PEAL_LOG_FILE="$dir/log.%r" UCX_TLS
+
+fail() {
     cat "$dir/out"
-    echo "FAILED: ucx $version, rails"
+    echo "FAILED: ucx $version, $1"
     exit 1
-fi
-grep -h 'via ucx by' "$dir"/log.* | sort | uniq
-if ! grep -q "ucx $version\$" "$dir/log.0"; then
-    echo "FAILED: not by ucx $version"
-    exit 1
-fi
+}
+
+# A configuration that UCX does not know is one that another version knows.
+run() {
+    timeout 100 "$@" > "$dir/out" 2>&1 || fail "UCX_TLS=$UCX_TLS"
+    ! grep 'invalid configuration' "$dir/out" || fail "UCX_TLS=$UCX_TLS"
+}
+
+some=
+for prefix in "$peers"/ucx*/libucx; do
+    [ -e "$prefix/lib/libucp.so.0" ] || continue
+    some=1
+    version=$(sed -n 's/^Version: //p' "$prefix/lib/pkgconfig/ucx.pc")
+    LD_LIBRARY_PATH=$prefix/lib
+    rm -f "$dir"/log.*
+    for UCX_TLS in all tcp,self posix,self; do
+        run "$@" "$net" ucx
+        run "$@" "$transports"
+    done
+    UCX_TLS=tcp,self
+    run "$@" "$net" ucx rails
+    grep -h 'via ucx by' "$dir"/log.* | sort | uniq
+    grep -q "ucx $version\$" "$dir/log.0" || fail "it is another one"
+    echo "ucx $version: all pass"
+done
+[ "$some" ] && exit
+echo "skipped: no $peers/ucx: python3 -m pip install --no-deps --target $peers/ucx libucx-cu13"
+exit 77

@@ -28,25 +28,32 @@ static ucs_status_t hear_fence(void *arg, const void *header, size_t header_byte
     return UCS_OK;
 }
 
+enum { PREFIXED = 17 }; /* the first minor version whose names of a transport's options begin with the transport's */
+
 /*
  * What the user did not set of UCX's tcp. No puts: their acknowledgement may arrive when a send has found that the peer is gone,
  * and UCX 1.13 dies of that in an assertion (tcp_ep.c:939; 2 of 35 links that were cut). Long pieces, read as long: each takes a
  * call of the system at either end (1.22, over lo, both ways at once, processor time a byte of messages of 128, 256, 512 KiB and
- * 2 MiB: 0.67, 0.67, 0.78 and 0.83 of that with pieces of 64 KiB, which take half of that with UCX's own, of 8); 1.13 keeps its
- * own, and meets by rendezvous only what is longer than a slice between hosts is as a rule (tuning.txt), as one costs each message
- * a way there and back. 1.13 knows options without the prefix and takes, with a warning, any name; 1.22 refuses those without.
+ * 2 MiB: 0.67, 0.67, 0.78 and 0.83 of that with pieces of 64 KiB, which take half of that with UCX's own, of 8). Where names have no
+ * prefix, those of pieces would be other transports', too; there by rendezvous comes only what is longer than a slice between hosts
+ * is as a rule (tuning.txt), as it costs each message a way there and back. What UCX does not know it takes up to 1.19, and warns.
  */
 static ucs_status_t tune_tcp(const peali_ucx_hub *h, ucp_config_t *config)
 {
-    static const char *const pieces[][2] = {{"UCX_TCP_TX_SEG_SIZE", "256k"}, {"UCX_TCP_RX_SEG_SIZE", "256k"}};
-    const char *puts = getenv("UCX_TCP_PUT_ENABLE");
-    puts = puts ? puts : "n";
-    if (h->ucp->ucp_config_modify(config, "PUT_ENABLE", puts) == UCS_OK)
-        return getenv("UCX_RNDV_THRESH") ? UCS_OK : h->ucp->ucp_config_modify(config, "RNDV_THRESH", "512k");
-    ucs_status_t status = h->ucp->ucp_config_modify(config, "TCP_PUT_ENABLE", puts);
-    for (int i = 0; i < 2 && status == UCS_OK; i++)
-        if (!getenv(pieces[i][0]))
-            status = h->ucp->ucp_config_modify(config, pieces[i][0] + strlen("UCX_"), pieces[i][1]);
+    static const struct {
+        const char *variable, *plain, *prefixed, *value;
+    } options[] = {{"UCX_TCP_PUT_ENABLE", "PUT_ENABLE", "TCP_PUT_ENABLE", "n"},
+                   {"UCX_RNDV_THRESH", "RNDV_THRESH", NULL, "512k"},
+                   {"UCX_TCP_TX_SEG_SIZE", NULL, "TCP_TX_SEG_SIZE", "256k"},
+                   {"UCX_TCP_RX_SEG_SIZE", NULL, "TCP_RX_SEG_SIZE", "256k"}};
+    unsigned major, minor, release;
+    ucs_status_t status = UCS_OK;
+    h->ucp->ucp_get_version(&major, &minor, &release);
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && status == UCS_OK; i++) {
+        const char *name = minor < PREFIXED ? options[i].plain : options[i].prefixed;
+        if (name && !getenv(options[i].variable))
+            status = h->ucp->ucp_config_modify(config, name, options[i].value);
+    }
     return status;
 }
 
