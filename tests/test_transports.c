@@ -221,6 +221,34 @@ static void leaves_alone(void **state)
     }
 }
 
+/*
+ * A legal program, before there are connections: rank 0, whose call takes so long that it tells all ranks of it, waits for none of
+ * those who have left, here for the last, whom it has no other message for; and communicators to come are none the worse for what
+ * it told those whose communicator is gone.
+ */
+static void slow_over(const char *net)
+{
+    peal_comm *comm;
+    int32_t one = 1, sum_of_all = 0;
+    assert_int_equal(comm_over(net, world_size, &comm), PEAL_OK);
+    assert_int_equal(peal_comm_force(comm, PEAL_REDUCE, "binomial"), PEAL_OK);
+    if (world_rank == 1)
+        usleep(1500000);
+    assert_int_equal(peal_reduce(&one, &sum_of_all, 1, PEAL_INT32, PEAL_SUM, 0, comm, NULL), PEAL_OK);
+    if (world_rank == 0)
+        MPI_Send(&sum_of_all, 1, MPI_INT, world_size - 1, 0, MPI_COMM_WORLD);
+    if (world_rank == world_size - 1)
+        MPI_Recv(&sum_of_all, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    assert_true(world_rank % (world_size - 1) != 0 || sum_of_all == world_size);
+    peal_comm_destroy(&comm);
+}
+
+static void slow(void **state)
+{
+    slow_over("ucx");
+    slow_over("mpi");
+}
+
 /* A legal program: MPI's own messages move while this rank waits for UCX's. */
 static void host_moves(void **state)
 {
@@ -245,6 +273,7 @@ static void host_moves(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow),
         cmocka_unit_test(same_bits),
         cmocka_unit_test(impossible),
         cmocka_unit_test(small),

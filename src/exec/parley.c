@@ -36,7 +36,7 @@ peal_status peali_parley_create(peali_net *net, peali_parley **out)
     peali_parley *p = peali_alloc(1, sizeof *p);
     if (!p)
         return PEAL_ERR_MEMORY;
-    p->net = net;
+    peali_parley_share(p, net);
     p->found.one_rank = p->mine.quarrel.one_rank = -1;
     *out = p;
     return PEAL_OK;
@@ -44,7 +44,7 @@ peal_status peali_parley_create(peali_net *net, peali_parley **out)
 
 void peali_parley_share(peali_parley *parley, peali_net *net)
 {
-    parley->net = net;
+    parley->net = net->aside ? net->aside : net;
 }
 
 void peali_parley_destroy(peali_parley **parley)

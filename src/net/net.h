@@ -60,6 +60,12 @@ struct peali_net {
     /* Another thread may call its functions in turn with this one, but for progress; else the host library forbids that. */
     bool any_thread;
 
+    /*
+     * Where that goes which is said about calls: a net that also moves while peers are done with theirs and wait elsewhere, so that
+     * nobody's call has to last for its sake. NULL: this one.
+     */
+    peali_net *aside;
+
     /* Network devices that slices take in turn; the same on all ranks once they met. 0 or 1: whatever the transport does. */
     int rails;
 

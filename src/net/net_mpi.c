@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,9 @@ struct mpi_net {
     double cancel_s;          /* what is left of CANCEL_S */
     MPI_Request *stuck;       /* receives that were not taken back */
     int nstuck;
+    bool failed;              /* a call was given up; any thread sets it */
+    MPI_Request all_left;     /* of one that this rank has left, in the chain of those */
+    struct mpi_net *next;
 };
 
 /* A peali_net_req, as this transport fills it. */
@@ -258,14 +262,84 @@ static void net_free(struct mpi_net *m)
     peali_free(m);
 }
 
+static void comm_free(struct mpi_net *m)
+{
+    if (release_stuck(m) && forget_strays(m))
+        PMPI_Comm_free(&m->comm);
+    net_free(m);
+}
+
+/* Those that this rank has left and others perhaps not; and MPI is about to end. */
+static struct mpi_net *leaving;
+static bool ends;
+static pthread_mutex_t leaving_lock = PTHREAD_MUTEX_INITIALIZER; /* of both */
+
+/* Frees what all ranks have left; those of the others that do so in *LEFT_S, too. */
+static void free_left(double *left_s)
+{
+    struct mpi_net **at = &leaving;
+    while (*at) {
+        struct mpi_net *m = *at;
+        int over = 0;
+        PMPI_Test(&m->all_left, &over, MPI_STATUS_IGNORE);
+        if (!over && !ends_within(&m->all_left, left_s)) {
+            at = &m->next;
+            continue;
+        }
+        *at = m->next;
+        comm_free(m);
+    }
+}
+
+/* MPI deletes what MPI_COMM_SELF has first of all in MPI_Finalize, and still works. */
+static int end(MPI_Comm comm, int key, void *value, void *extra)
+{
+    double left_s = RELEASE_S;
+    pthread_mutex_lock(&leaving_lock);
+    ends = true;
+    free_left(&left_s);
+    pthread_mutex_unlock(&leaving_lock);
+    return MPI_SUCCESS;
+}
+
+static void hear_of_end(void)
+{
+    int key = MPI_KEYVAL_INVALID;
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end, &key, NULL);
+    PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    PMPI_Comm_free_keyval(&key);
+}
+
+static void mpi_forsake(peali_net *net)
+{
+    __atomic_store_n(&((struct mpi_net *)net)->failed, true, __ATOMIC_RELAXED);
+}
+
+/*
+ * A rank that is still in a call may ask those who are done with it where they are. Where such a message comes after its
+ * communicator is gone, Open MPI takes it for the next one's, and loses one of that. So a communicator lasts until all ranks have
+ * left it; nobody waits for that. After a failure some never will.
+ */
 static void mpi_destroy(peali_net *net)
 {
     struct mpi_net *m = (struct mpi_net *)net;
+    double none_s = 0;
     int finalized;
     PMPI_Finalized(&finalized);
-    if (!finalized && release_stuck(m) && forget_strays(m))
-        PMPI_Comm_free(&m->comm);
-    net_free(m);
+    if (finalized) {
+        net_free(m);
+        return;
+    }
+    pthread_mutex_lock(&leaving_lock);
+    bool lasts = !ends && m->nstuck == 0 && !__atomic_load_n(&m->failed, __ATOMIC_RELAXED);
+    if (lasts && PMPI_Ibarrier(m->comm, &m->all_left) == MPI_SUCCESS) {
+        m->next = leaving;
+        leaving = m;
+    } else {
+        comm_free(m);
+    }
+    free_left(&none_s);
+    pthread_mutex_unlock(&leaving_lock);
 }
 
 /* Not every MPI has it, Open MPI declares it in a header of its own, and a tool may answer in its place. */
@@ -292,6 +366,8 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, -1, "MPI refuses the communicator of Peal's messages");
         return PEAL_ERR_NET;
     }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, hear_of_end);
     struct mpi_net *m = peali_alloc(1, sizeof(*m));
     if (m)
         m->hosts = peali_alloc((size_t)nranks, sizeof(*m->hosts));
@@ -306,7 +382,7 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
     m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .card = m->host,
                          .card_bytes = HOST_NAME, .meet = mpi_meet, .describe = mpi_describe, .send = mpi_send, .recv = mpi_recv,
                          .recv_some = mpi_recv_some, .test = mpi_test, .cancel = mpi_cancel, .progress = mpi_progress,
-                         .flush = mpi_flush, .destroy = mpi_destroy, .any_thread = takes_any_thread()};
+                         .flush = mpi_flush, .forsake = mpi_forsake, .destroy = mpi_destroy, .any_thread = takes_any_thread()};
     *net = &m->net;
     return PEAL_OK;
 }

@@ -323,19 +323,19 @@ static peal_status ucx_flush(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     ucs_status_t status = UCS_OK;
+    int last = 0;
     while (u->nunflushed > 0 && status == UCS_OK) {
-        int last = u->unflushed[u->nunflushed - 1];
+        last = u->unflushed[u->nunflushed - 1];
         peali_ucx_hub *hub = lock(u, last % net->rails);
         status = peali_ucx_link_flush(hub, &u->links[last], &u->fence);
         peali_ucx_hub_unlock(hub);
         u->nunflushed -= status == UCS_OK;
     }
+    char way[256];
     if (status == UCS_OK || status == UCS_INPROGRESS)
         return status == UCS_OK ? PEAL_OK : PEAL_IN_PROGRESS;
-    char way[256];
-    int peer = u->unflushed[u->nunflushed - 1] / net->rails, rail = u->unflushed[u->nunflushed - 1] % net->rails;
-    say_way(u, peer, rail, true, way, sizeof(way));
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, net->rank, "flush to rank %d (%s) failed: ucx says %s", peer, way,
+    say_way(u, last / net->rails, last % net->rails, true, way, sizeof(way));
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, net->rank, "flush to rank %d (%s) failed: ucx says %s", last / net->rails, way,
               u->ucp->ucs_status_string(status));
     return PEAL_ERR_NET;
 }
@@ -373,6 +373,8 @@ static void ucx_forsake(peali_net *net)
     struct ucx_net *u = (struct ucx_net *)net;
     for (int rail = 0; rail < u->nhubs; rail++)
         peali_ucx_hub_retire(u->hubs[rail]);
+    if (u->host)
+        peali_net_failed(u->host, PEAL_ERR_NET);
 }
 
 static void net_free(struct ucx_net *u)
@@ -591,7 +593,7 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
     peal_status status = make(host->rank, host->nranks, rails, &u);
     if (status != PEAL_OK)
         return status;
-    u->host = host;
+    u->host = u->net.aside = host;
     u->net.beside = takes_threads(rails) ? ucx_beside : NULL;
     *net = &u->net;
     return PEAL_OK;

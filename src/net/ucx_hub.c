@@ -34,9 +34,10 @@ enum { PREFIXED = 17 }; /* the first minor version whose names of a transport's 
  * What the user did not set of UCX's tcp. No puts: their acknowledgement may arrive when a send has found that the peer is gone,
  * and UCX 1.13 dies of that in an assertion (tcp_ep.c:939; 2 of 35 links that were cut). Long pieces, read as long: each takes a
  * call of the system at either end (1.22, over lo, both ways at once, processor time a byte of messages of 128, 256, 512 KiB and
- * 2 MiB: 0.67, 0.67, 0.78 and 0.83 of that with pieces of 64 KiB, which take half of that with UCX's own, of 8). Where names have no
- * prefix, those of pieces would be other transports', too; there by rendezvous comes only what is longer than a slice between hosts
- * is as a rule (tuning.txt), as it costs each message a way there and back. What UCX does not know it takes up to 1.19, and warns.
+ * 2 MiB: 0.67, 0.67, 0.78 and 0.83 of that with pieces of 64 KiB, which take half of that with UCX's own, of 8). Where names have
+ * no prefix, those of pieces would be other transports', too; there by rendezvous comes only what is longer than a slice between
+ * hosts is as a rule (tuning.txt), as it costs each message a way there and back. What UCX does not know it takes up to 1.19, and
+ * warns.
  */
 static ucs_status_t tune_tcp(const peali_ucx_hub *h, ucp_config_t *config)
 {
