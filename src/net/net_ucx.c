@@ -196,7 +196,7 @@ static peal_status ucx_send(peali_net *net, int peer, uint32_t tag, const void *
     if (status == UCS_OK) {
         uint64_t wire = wire_tag(u->ids[peer], net->rank, tag);
         enter(u, r, u->ucp->ucp_tag_send_nbx(link->peer->ep, data, bytes, wire, &param));
-        if (peali_ucx_link_use(link))
+        if (peali_ucx_link_use(link, hub->copies || bytes == 0 || param.memory_type != UCS_MEMORY_TYPE_HOST))
             u->unflushed[u->nunflushed++] = (int)(link - u->links);
     }
     peali_ucx_hub_unlock(hub);

@@ -36,15 +36,16 @@ enum { PREFIXED = 17 }; /* the first minor version whose names of a transport's 
  * call of the system at either end (1.22, over lo, both ways at once, processor time a byte of messages of 128, 256, 512 KiB and
  * 2 MiB: 0.67, 0.67, 0.78 and 0.83 of that with pieces of 64 KiB, which take half of that with UCX's own, of 8). Where names have
  * no prefix, those of pieces would be other transports', too; there by rendezvous comes only what is longer than a slice between
- * hosts is as a rule (tuning.txt), as it costs each message a way there and back. What UCX does not know it takes up to 1.19, and
- * warns.
+ * hosts is as a rule (tuning.txt), as it costs each message a way there and back. No copies, of messages of any length: what UCX
+ * calls sent is with the system then (ucx_link.c), and that takes no longer. What UCX does not know it takes up to 1.19, and warns.
  */
-static ucs_status_t tune_tcp(const peali_ucx_hub *h, ucp_config_t *config)
+static ucs_status_t tune_tcp(peali_ucx_hub *h, ucp_config_t *config)
 {
     static const struct {
         const char *variable, *plain, *prefixed, *value;
     } options[] = {{"UCX_TCP_PUT_ENABLE", "PUT_ENABLE", "TCP_PUT_ENABLE", "n"},
                    {"UCX_RNDV_THRESH", "RNDV_THRESH", NULL, "512k"},
+                   {"UCX_ZCOPY_THRESH", "ZCOPY_THRESH", "ZCOPY_THRESH", "0"},
                    {"UCX_TCP_TX_SEG_SIZE", NULL, "TCP_TX_SEG_SIZE", "256k"},
                    {"UCX_TCP_RX_SEG_SIZE", NULL, "TCP_RX_SEG_SIZE", "256k"}};
     unsigned major, minor, release;
@@ -55,6 +56,7 @@ static ucs_status_t tune_tcp(const peali_ucx_hub *h, ucp_config_t *config)
         if (name && !getenv(options[i].variable))
             status = h->ucp->ucp_config_modify(config, name, options[i].value);
     }
+    h->copies = getenv("UCX_ZCOPY_THRESH");
     return status;
 }
 
@@ -129,6 +131,7 @@ static peal_status hub_make(int rank, const char *device, bool memory, peali_ucx
     }
     h->ucp = ucp;
     h->memory = memory;
+    h->copies = true;
     pthread_mutex_init(&h->lock, NULL);
     gethostname(h->card.host, sizeof(h->card.host) - 1);
     snprintf(h->card.device, sizeof(h->card.device), "%s", device);

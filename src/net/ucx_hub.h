@@ -53,6 +53,7 @@ typedef struct peali_ucx_hub {
     bool joined;                /* it is one of them */
     int number;                 /* among those of its device, from 0 */
     bool memory;                /* it has shared memory, too, to the processes of its host */
+    bool copies;                /* of host memory, what was sent may be a copy of UCX's that has not left */
     const peali_ucx_library *ucp;
     pthread_mutex_t lock; /* of the worker, all that belongs to it, and peers: UCX is told that one thread at a time comes */
     ucp_context_h context;

@@ -1,7 +1,10 @@
 /*
- * What UCX calls sent may still wait here for room in a socket (FACTS). A fence, a message that says nothing, queues up behind it:
- * when it has left, so has all before it. UCX's own flush waits for more, and that is fatal over tcp: for the peer's UCX to
- * answer, every time, while the peer may be done with this call and wait for this rank outside of Peal.
+ * What UCX has copied and calls sent may still wait here for room in a socket (FACTS). A fence, a message that says nothing, queues
+ * up behind it: when it has left, so has all before it. UCX's own flush waits for more, and that is fatal over tcp: for the peer's
+ * UCX to answer, every time, while the peer may be done with this call and wait for this rank outside of Peal.
+ *
+ * A fence is a message more at either end, which takes as long as a small message itself. What UCX sends without a copy needs none:
+ * it cannot call that sent before the system has taken it all.
  */
 #include "net/ucx_link.h"
 
@@ -32,9 +35,10 @@ ucs_status_t peali_ucx_link_connect(peali_ucx_hub *hub, peali_ucx_link *link, bo
     return peali_ucx_hub_connect(hub, link->peer);
 }
 
-bool peali_ucx_link_use(peali_ucx_link *link)
+bool peali_ucx_link_use(peali_ucx_link *link, bool copied)
 {
     bool first = !link->unflushed;
+    link->copied = copied || (link->copied && !first);
     link->unflushed = true;
     link->ep = link->peer->ep;
     return first;
@@ -44,6 +48,8 @@ static ucs_status_t fence_state(const peali_ucx_hub *hub, const peali_ucx_link *
 {
     if (!*fence && (link->ep != link->peer->ep || link->peer->broken))
         return UCS_ERR_CONNECTION_RESET;
+    if (!link->copied)
+        return UCS_OK;
     if (!*fence) {
         ucs_status_ptr_t answer = peali_ucx_hub_fence(hub, link->ep);
         if (!UCS_PTR_IS_PTR(answer))

@@ -10,7 +10,8 @@
 typedef struct peali_ucx_link {
     peali_ucx_peer *peer;
     bool unflushed;
-    ucp_ep_h ep;        /* what was sent since the last flush went by it */
+    bool copied;        /* UCX may have copies of what was sent since the last flush */
+    ucp_ep_h ep;        /* that went by it */
     int64_t flushed_ns; /* when that was */
 } peali_ucx_link;
 
@@ -20,8 +21,8 @@ typedef struct peali_ucx_link {
  */
 ucs_status_t peali_ucx_link_connect(peali_ucx_hub *hub, peali_ucx_link *link, bool *is_new);
 
-/* Something is sent by LINK. True: the first since the last flush. */
-bool peali_ucx_link_use(peali_ucx_link *link);
+/* Something is sent by LINK, of which UCX takes a copy, perhaps, or none. True: the first since the last flush. */
+bool peali_ucx_link_use(peali_ucx_link *link, bool copied);
 
 /*
  * UCS_OK once what was sent by LINK has left; UCS_INPROGRESS, then *FENCE, NULL at first, is a request of UCX; or an error. HUB's
