@@ -56,7 +56,7 @@ void peali_run_way(const peali_runner *r, const peali_cursor *c, const peali_ins
 
 static unsigned char *bounce_of(const peali_runner *r, int32_t lead)
 {
-    return r->bounce + (size_t)lead * PEALI_RUN_BOUNCE;
+    return r->bounce + (size_t)lead * r->lead_bytes;
 }
 
 static const peali_instr *instr_of(const peali_runner *r, int32_t no)
@@ -106,7 +106,7 @@ static peal_status send_lead(peali_runner *r, const peali_cursor *c, int32_t no)
 /* Whatever comes has room. */
 static peal_status recv_lead(peali_runner *r, int32_t lead)
 {
-    mail m = {.peer = instr_of(r, r->plan->first[lead])->peer, .bytes = PEALI_RUN_BOUNCE};
+    mail m = {.peer = instr_of(r, r->plan->first[lead])->peer, .bytes = r->lead_bytes};
     return post_lead(r, lead, &m);
 }
 
@@ -263,28 +263,38 @@ peal_status peali_run_hear(peali_runner *r)
     return status < 0 ? status : PEAL_IN_PROGRESS;
 }
 
+static size_t stray_size(const peali_runner *r)
+{
+    return sizeof(peali_stray) + r->lead_bytes;
+}
+
+static peali_stray *stray_of(const peali_runner *r, int rank)
+{
+    return (peali_stray *)((unsigned char *)r->strays + (size_t)rank * stray_size(r));
+}
+
 static void listen(peali_runner *r)
 {
     if (!r->strays)
-        r->strays = peali_alloc((size_t)r->net->nranks, sizeof *r->strays);
+        r->strays = peali_alloc((size_t)r->net->nranks, stray_size(r));
     if (!r->strays)
         return; /* without memory this rank hears what it expects */
     r->astray = true;
     for (int rank = 0; rank < r->net->nranks; rank++)
-        r->strays[rank].expected = rank == r->net->rank;
+        stray_of(r, rank)->expected = rank == r->net->rank;
     for (int32_t lead = 0; lead < r->plan->nleads; lead++)
         if (received(r, lead))
-            r->strays[instr_of(r, r->plan->first[lead])->peer].expected = true;
+            stray_of(r, instr_of(r, r->plan->first[lead])->peer)->expected = true;
     for (int rank = 0; rank < r->net->nranks; rank++) {
-        peali_stray *s = &r->strays[rank];
-        mail m = {rank, lead_tag(r), false, true, s->at, sizeof s->at, &s->req};
+        peali_stray *s = stray_of(r, rank);
+        mail m = {rank, lead_tag(r), false, true, s->at, r->lead_bytes, &s->req};
         s->posted = !s->expected && post(r, &m) == PEAL_OK;
     }
 }
 
 static peal_status hear_stray(peali_runner *r, int rank)
 {
-    peali_stray *s = &r->strays[rank];
+    peali_stray *s = stray_of(r, rank);
     peal_status status = s->posted ? r->net->test(r->net, &s->req) : PEAL_IN_PROGRESS;
     if (status == PEAL_IN_PROGRESS)
         return status;
@@ -309,7 +319,7 @@ peal_status peali_run_overhear(peali_runner *r)
 void peali_run_deafen(peali_runner *r)
 {
     for (int rank = 0; r->astray && rank < r->net->nranks; rank++)
-        if (r->strays[rank].posted)
-            r->net->cancel(r->net, &r->strays[rank].req);
+        if (stray_of(r, rank)->posted)
+            r->net->cancel(r->net, &stray_of(r, rank)->req);
     r->astray = false;
 }

@@ -253,6 +253,7 @@ static bool number_reqs(peali_plan *plan)
 static void number_leads(peali_plan *plan, int kind, int32_t *of_peer, uint64_t *seen)
 {
     const peali_program *p = plan->program;
+    const size_t eager = peali_plan_eager(p->nranks);
     memset(seen, 0, (size_t)p->nranks * sizeof *seen);
     memset(of_peer, -1, (size_t)p->nranks * sizeof *of_peer);
     for (int32_t i = 0; i < p->ninstrs; i++) {
@@ -264,7 +265,7 @@ static void number_leads(peali_plan *plan, int kind, int32_t *of_peer, uint64_t 
             plan->first[plan->nleads++] = i;
         }
         plan->lead[i] = of_peer[m->peer];
-        plan->opens[i] = !(seen[m->peer] >> m->lane & 1) && peali_plan_span(plan, m, 0, 0, 0).bytes <= PEALI_PLAN_EAGER;
+        plan->opens[i] = !(seen[m->peer] >> m->lane & 1) && peali_plan_span(plan, m, 0, 0, 0).bytes <= eager;
         seen[m->peer] |= (uint64_t)1 << m->lane;
     }
 }

@@ -8,7 +8,16 @@
 #include "exec/reduce.h"
 #include "lower/lower.h"
 
-enum { PEALI_PLAN_EAGER = 1024 }; /* up to here a signature and its data are one message: copying costs less than a second one */
+/*
+ * Up to how many bytes a signature and its data are one message, among NRANKS: copying costs less than a second one. As there is
+ * room for one to each rank and from it, with many ranks these are fewer.
+ */
+static inline size_t peali_plan_eager(int nranks)
+{
+    enum { LEAST = 1024, MOST = 16 * 1024, ALL = 512 * 1024, ALIGN = 64 };
+    size_t each = (size_t)ALL / (size_t)nranks / ALIGN * ALIGN;
+    return each < LEAST ? LEAST : each < MOST ? each : MOST;
+}
 
 /* What a plan is made for; two calls with equal jobs share it. */
 typedef struct peali_job {

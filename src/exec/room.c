@@ -26,6 +26,7 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     if (setting->shift)
         memcpy(shift, setting->shift, n * sizeof *shift);
     *r = (peali_runner){.net = setting->net, .crowded = setting->crowded, .pooled = setting->pooled, .staged = setting->staged};
+    r->lead_bytes = sizeof r->signature + peali_plan_eager(setting->net->nranks);
     r->me = setting->me;
     r->heard = -1;
     r->lands = setting->lands;
@@ -142,7 +143,7 @@ static peal_status make_room(peali_runner *r, const peali_plan *plan)
     r->scratch = peali_runner_get(r, scratch + 1);
     r->staging = peali_runner_get(r, staging + 1);
     r->leads = peali_alloc((size_t)nleads + 1, sizeof *r->leads);
-    r->bounce = peali_alloc((size_t)nleads + 1, PEALI_RUN_BOUNCE);
+    r->bounce = peali_alloc((size_t)nleads + 1, r->lead_bytes);
     r->dst = peali_alloc((size_t)noperands, sizeof *r->dst);
     r->src = peali_alloc((size_t)noperands, sizeof *r->src);
     if (!r->cursors || !r->over || !r->reqs || !r->scratch || !r->staging || !r->dst || !r->src || !r->leads || !r->bounce) {

@@ -10,10 +10,7 @@
 #include "base/atomics.h"
 #include "exec/run.h"
 
-enum {
-    PEALI_RUN_WARM = 4, /* addresses of OUT that are thought to be in the caches still, where these have room for so many */
-    PEALI_RUN_BOUNCE = sizeof(peali_signature) + PEALI_PLAN_EAGER,
-};
+enum { PEALI_RUN_WARM = 4 }; /* addresses of OUT that are thought to be in the caches still, where these have room for so many */
 
 typedef struct peali_cursor {
     int32_t slice; /* number within the call; K or more: none left */
@@ -34,7 +31,7 @@ typedef struct peali_lead {
 typedef struct peali_stray {
     bool expected, posted; /* expected: the call has a lead from this rank */
     peali_net_req req;
-    unsigned char at[PEALI_RUN_BOUNCE];
+    unsigned char at[]; /* as long as a lead may be */
 } peali_stray;
 
 struct peali_runner {
@@ -83,8 +80,9 @@ struct peali_runner {
     peali_net_req *reqs;
     peali_lead *leads;
     unsigned char *bounce; /* per lead: a signature, and behind it the data of a small message */
+    size_t lead_bytes;     /* at most, of any call */
     int32_t nleads;
-    peali_stray *strays; /* per rank: a lead that this call does not expect; NULL before the first call that lasted */
+    void *strays;        /* per rank, a peali_stray: a lead that is not expected; NULL before the first call that lasted */
     bool astray;         /* they are under way */
     bool begun;          /* the call has made its first step */
     bool trusts;         /* this rank left a call that only had it send; whether all called alike is to be heard yet */
