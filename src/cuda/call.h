@@ -163,6 +163,8 @@ typedef struct peali_cuda_lane {
     uint32_t orders;  /* so far */
     uint32_t before;  /* orders before those of the last slice that had any, */
     uint32_t posted;  /* which was of this epoch */
+    uint32_t over;    /* orders up to this one, at least, are over */
+    uint32_t pad[3];
 } peali_cuda_lane;
 
 /* What a kernel tells the host, in host memory mapped into the device; zeroed once, written once, KIND last. */

@@ -255,6 +255,7 @@ template <class P, class A> DEVICE bool operate(ready<P> &o, bool ok)
 
 /*
  * The messages of the slice before the last are over, whose areas this one takes: then those of two slices, at most, are under way.
+ * As a rule that has been seen while the last one waited (bulk::begin).
  */
 DEVICE bool get_areas(const slice &s, bool ok)
 {
@@ -262,8 +263,11 @@ DEVICE bool get_areas(const slice &s, bool ok)
     wait w(s.c, s.epoch, PEALI_CUDA_OPS + 2);
     if (s.thread == 0) {
         const uint32_t orders = s.epoch - lane->posted == 1 ? lane->before : lane->orders;
-        while (ok && ahead(load_acquire(&s.c.post->over[s.lane].number), orders) < 0)
-            ok = w.on();
+        uint32_t over = load_relaxed(&lane->over);
+        while (ok && ahead(over, orders) < 0) {
+            over = look_over(s);
+            ok = ahead(over, orders) >= 0 || w.on();
+        }
     }
     return !meet(s.threads, !ok);
 }

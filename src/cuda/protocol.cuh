@@ -317,6 +317,17 @@ DEVICE void give_order(const task &t, const peali_cuda_loc &loc)
 }
 
 /*
+ * Notes how many orders of S's lane are over, so that the next slice need not look: that takes a microsecond, in which who waits
+ * for a message has nothing else to do.
+ */
+DEVICE uint32_t look_over(const slice &s)
+{
+    const uint32_t over = load_acquire(&s.c.post->over[s.lane].number);
+    store_relaxed(&s.c.lane[s.lane].over, over);
+    return over;
+}
+
+/*
  * Data without flags, and one flag a slot. A thread for each source waits for its flag (load_acquire, which pairs with
  * store_release in end at the sender), then all threads meet: so what any thread of the sender stored before those met is loaded
  * by any thread here.
@@ -378,6 +389,8 @@ struct bulk {
             if (t.thread % 32 >= op.nsrc)
                 continue;
             const peali_cuda_loc &loc = c.locs[op.locs + t.thread % 32];
+            if (loc.where == PEALI_CUDA_ARRIVES)
+                (void)look_over(t.s);
             while (ok && loc.where >= PEALI_CUDA_SLOT && load_acquire(flag_at(t, loc)) != t.s.flag)
                 ok = w.on();
         }
