@@ -135,7 +135,7 @@ done
 
 nets=$(for l in $(seq 0 $((links - 1))); do printf ',eth%d' "$l"; done)
 nets=${nets#,}
-export OMPI_MCA_plm_rsh_agent="$dir/enter" OMPI_MCA_plm_rsh_no_tree_spawn=1 OMPI_MCA_orte_leave_session_attached=1
+export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="$dir/enter" OMPI_MCA_plm_rsh_no_tree_spawn=1 OMPI_MCA_orte_leave_session_attached=1
 export OMPI_MCA_oob_tcp_if_include=boot OMPI_MCA_btl_tcp_if_include="$nets" OMPI_MCA_mpi_yield_when_idle=1
 export UCX_NET_DEVICES="${UCX_NET_DEVICES:-$nets}"
 
