@@ -56,36 +56,18 @@ void peali_runner_put_back(const peali_runner *r, void *at)
         peali_pool_free(at);
 }
 
-static void drop_room(peali_runner *r)
-{
-    peali_free(r->cursors);
-    peali_free(r->over);
-    peali_free(r->reqs);
-    peali_free(r->leads);
-    peali_free(r->bounce);
-    peali_runner_put_back(r, r->scratch);
-    peali_runner_put_back(r, r->staging);
-    peali_free(r->dst);
-    peali_free(r->src);
-    r->cursors = NULL;
-    r->over = NULL;
-    r->reqs = NULL;
-    r->leads = NULL;
-    r->bounce = NULL;
-    r->scratch = r->staging = NULL;
-    r->dst = NULL;
-    r->src = NULL;
-    r->ncursors = r->nreqs = r->noperands = r->nleads = 0;
-    r->scratch_bytes = r->staging_bytes = 0;
-}
-
 /* After a call that failed, others may still read what this rank filled: it stays as long as they look at this rank. */
 static void leave_room(peali_runner *r)
 {
     r->mine->kept[0] = r->scratch;
     r->mine->kept[1] = r->staging;
-    r->scratch = r->staging = NULL;
-    drop_room(r);
+    peali_free(r->cursors);
+    peali_free(r->over);
+    peali_free(r->reqs);
+    peali_free(r->leads);
+    peali_free(r->bounce);
+    peali_free(r->dst);
+    peali_free(r->src);
 }
 
 void peali_runner_share(peali_runner *runner, peali_net *net)
@@ -118,9 +100,37 @@ static int32_t most(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-static size_t largest(size_t a, size_t b)
+/* Each of these leaves what is there where it finds no memory: it serves the plans that it was made for. */
+static bool have_arrays(peali_runner *r, size_t ncursors, size_t nreqs, size_t noperands, size_t nleads)
 {
-    return a > b ? a : b;
+    peali_cursor *cursors = peali_realloc(r->cursors, ncursors, sizeof *cursors);
+    bool *over = peali_realloc(r->over, ncursors * nreqs, sizeof *over);
+    peali_net_req *reqs = peali_realloc(r->reqs, ncursors * nreqs, sizeof *reqs);
+    peali_lead *leads = peali_realloc(r->leads, nleads + 1, sizeof *leads);
+    unsigned char *bounce = peali_realloc(r->bounce, nleads + 1, r->lead_bytes);
+    void **dst = peali_realloc(r->dst, noperands, sizeof *dst);
+    const void **src = peali_realloc(r->src, noperands, sizeof *src);
+    r->cursors = cursors ? cursors : r->cursors;
+    r->over = over ? over : r->over;
+    r->reqs = reqs ? reqs : r->reqs;
+    r->leads = leads ? leads : r->leads;
+    r->bounce = bounce ? bounce : r->bounce;
+    r->dst = dst ? dst : r->dst;
+    r->src = src ? src : r->src;
+    return cursors && over && reqs && leads && bounce && dst && src;
+}
+
+static bool have_bytes(const peali_runner *r, unsigned char **at, size_t *has, size_t bytes)
+{
+    if (*at && bytes <= *has)
+        return true;
+    unsigned char *got = peali_runner_get(r, bytes + 1);
+    if (!got)
+        return false;
+    peali_runner_put_back(r, *at);
+    *at = got;
+    *has = bytes;
+    return true;
 }
 
 static peal_status make_room(peali_runner *r, const peali_plan *plan)
@@ -129,33 +139,19 @@ static peal_status make_room(peali_runner *r, const peali_plan *plan)
     size_t staging = r->staged || r->pooled || plan->scale ? 2 * plan->slice_bytes * (size_t)plan->job.window : 0;
     if (plan->nunheard > 0 && peali_parley_furnish(r->parley) != PEAL_OK)
         return PEAL_ERR_MEMORY;
-    if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && scratch <= r->scratch_bytes &&
-        staging <= r->staging_bytes && plan->most_operands <= r->noperands && plan->nleads <= r->nleads)
+    if (!have_bytes(r, &r->scratch, &r->scratch_bytes, scratch) || !have_bytes(r, &r->staging, &r->staging_bytes, staging))
+        return PEAL_ERR_MEMORY;
+    if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && plan->most_operands <= r->noperands &&
+        plan->nleads <= r->nleads)
         return PEAL_OK;
     int32_t ncursors = most(r->ncursors, plan->job.window), nreqs = most(r->nreqs, plan->nreqs);
     int32_t noperands = most(r->noperands, plan->most_operands), nleads = most(r->nleads, plan->nleads);
-    scratch = largest(scratch, r->scratch_bytes);
-    staging = largest(staging, r->staging_bytes);
-    drop_room(r);
-    r->cursors = peali_alloc((size_t)ncursors, sizeof *r->cursors);
-    r->over = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->over);
-    r->reqs = peali_alloc((size_t)ncursors * (size_t)nreqs, sizeof *r->reqs);
-    r->scratch = peali_runner_get(r, scratch + 1);
-    r->staging = peali_runner_get(r, staging + 1);
-    r->leads = peali_alloc((size_t)nleads + 1, sizeof *r->leads);
-    r->bounce = peali_alloc((size_t)nleads + 1, r->lead_bytes);
-    r->dst = peali_alloc((size_t)noperands, sizeof *r->dst);
-    r->src = peali_alloc((size_t)noperands, sizeof *r->src);
-    if (!r->cursors || !r->over || !r->reqs || !r->scratch || !r->staging || !r->dst || !r->src || !r->leads || !r->bounce) {
-        drop_room(r);
+    if (!have_arrays(r, (size_t)ncursors, (size_t)nreqs, (size_t)noperands, (size_t)nleads))
         return PEAL_ERR_MEMORY;
-    }
     r->ncursors = ncursors;
     r->nreqs = nreqs;
     r->noperands = noperands;
     r->nleads = nleads;
-    r->scratch_bytes = scratch;
-    r->staging_bytes = staging;
     return PEAL_OK;
 }
 
