@@ -1,7 +1,12 @@
-/* No memory: each allocation of a call fails once, which leaves the communicator as it was. */
+/*
+ * No memory: each allocation of making a communicator and of its first calls fails once. All ranks hear of a communicator that
+ * cannot be; a call that cannot be leaves the communicator as it was.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -9,7 +14,84 @@
 #include "sched/tuning.h"
 #include "team.h"
 
-enum { MOST = 20000 };
+enum { RANKS = 3, MOST = 20000 };
+
+typedef struct scene {
+    peal_comm *comms[RANKS];
+    pthread_barrier_t made, over;
+    int failed, wrong;
+} scene;
+
+static const size_t counts[] = {1, 500, MOST, 500, 1};
+
+/* Sums that no rank has memory for end on the others, too. */
+static void call(peal_comm *comm, int rank, void *ctx)
+{
+    scene *s = ctx;
+    int32_t *buf = malloc(MOST * sizeof *buf);
+    s->comms[rank] = comm;
+    pthread_barrier_wait(&s->made);
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        for (size_t i = 0; i < counts[k]; i++)
+            buf[i] = (int32_t)i + rank;
+        peal_status status = peal_allreduce(buf, buf, counts[k], PEAL_INT32, PEAL_SUM, comm, NULL);
+        for (int r = 0; r < RANKS && status == PEAL_ERR_MEMORY; r++)
+            peal_comm_abort(s->comms[r]);
+        __atomic_fetch_or(&s->failed, status == PEAL_ERR_MEMORY, __ATOMIC_RELAXED);
+        int wrong = status != PEAL_OK && status != PEAL_ERR_MEMORY && status != PEAL_ERR_ABORTED;
+        for (size_t i = 0; i < counts[k] && status == PEAL_OK; i++)
+            wrong |= buf[i] != RANKS * (int32_t)i + RANKS * (RANKS - 1) / 2;
+        __atomic_fetch_or(&s->wrong, wrong, __ATOMIC_RELAXED);
+        if (status != PEAL_OK)
+            break;
+    }
+    pthread_barrier_wait(&s->over);
+    free(buf);
+}
+
+/* True where nothing failed. */
+static bool survives(const peali_layout *layouts, long at)
+{
+    scene s = {.failed = 0};
+    pthread_barrier_init(&s.made, NULL, RANKS);
+    pthread_barrier_init(&s.over, NULL, RANKS);
+    peali_alloc_fail_at(at);
+    peal_status status = team_run_in(RANKS, layouts, call, &s);
+    peali_alloc_fail_at(0);
+    pthread_barrier_destroy(&s.made);
+    pthread_barrier_destroy(&s.over);
+    if (status != PEAL_OK && status != PEAL_ERR_MEMORY)
+        fail_msg("allocation %ld fails: %s", at, peal_status_text(status));
+    if (s.wrong)
+        fail_msg("allocation %ld fails: a call is wrong", at);
+    return status == PEAL_OK && !s.failed;
+}
+
+static void each_fails(const peali_layout *like)
+{
+    peali_layout layouts[RANKS] = {*like, *like, *like};
+    long at = 1;
+    assert_non_null(peali_tuning_get()); /* once in a process */
+    while (!survives(layouts, at))
+        at++;
+    printf("%ld allocations\n", at - 1);
+    assert_true(at > 50);
+}
+
+static void test_shared(void **state)
+{
+    each_fails(&(peali_layout){.parley_ms = 10});
+}
+
+static void test_apart(void **state)
+{
+    each_fails(&(peali_layout){.apart = true, .slices = 3, .parley_ms = 10});
+}
+
+static void test_nodes(void **state)
+{
+    each_fails(&(peali_layout){.nodes = "2+1", .parley_ms = 10});
+}
 
 /* What was called before can be called again, and in the end the call, too. */
 static void test_call_leaves_the_communicator(void **state)
@@ -46,6 +128,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_call_leaves_the_communicator),
+        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

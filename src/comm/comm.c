@@ -385,6 +385,8 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
         peali_setting setting = {.net = net, .staged = comm->layout.staged};
         setting.parley_ns = (int64_t)(comm->layout.parley_ms ? comm->layout.parley_ms : PARLEY_MS) * 1000000;
         status = boot->agree(boot->ctx, meet(boot, comm, all, &setting));
+        if (status != PEAL_OK && comm->runner)
+            peali_runner_part(comm->runner);
         comm->layout.nodes = comm->layout.net = NULL;
         comm->layout.fault = NULL;
         peali_free(setting.shown);

@@ -76,6 +76,14 @@ void peali_runner_share(peali_runner *runner, peali_net *net)
     peali_parley_share(runner->parley, net);
 }
 
+void peali_runner_part(peali_runner *r)
+{
+    r->shown[0] = r->mine;
+    r->mine->refs = 1;
+    r->me = 0;
+    r->nreach = 1;
+}
+
 void peali_runner_destroy(peali_runner **runner)
 {
     if (*runner) {

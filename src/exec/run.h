@@ -31,6 +31,9 @@ typedef struct peali_setting {
 PEAL_MUST_CHECK peal_status peali_runner_create(const peali_setting *setting, peali_runner **out);
 void peali_runner_destroy(peali_runner **runner);
 
+/* Before the end of a runner that some other rank could not make: what they show has been nobody's but their own. */
+void peali_runner_part(peali_runner *runner);
+
 /* From here on messages go by NET, which is over the one they went by so far. No plan is running. */
 void peali_runner_share(peali_runner *runner, peali_net *net);
 
