@@ -129,6 +129,9 @@ static void without_a_stream(seat *s)
     seat_copy(s, &sum, at, sizeof sum);
     SEAT_CHECK(s, sum == want);
     SEAT_CHECK(s, peal_allreduce(&mine, &sum, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK && sum == want);
+    int32_t *to = s->rank == 0 ? &sum : at; /* which elsewhere than at the root says nothing */
+    SEAT_CHECK(s, peal_reduce(&mine, to, 1, PEAL_INT32, PEAL_MAX, 0, s->comm, NULL) == PEAL_OK);
+    SEAT_CHECK(s, sum == (s->rank == 0 ? s->n : want));
     seat_free(s, at);
 }
 

@@ -163,6 +163,32 @@ static void test_bad_arguments_are_refused(void **state)
         assert_int_equal(got[i], PEAL_ERR_INVALID);
 }
 
+/* Elsewhere than at the root RECVBUF may be anything, a part of SENDBUF too. */
+static void reduce_anywhere(peal_comm *comm, int rank, void *ctx)
+{
+    int *wrong = ctx;
+    int32_t buf[3][8], out[8];
+    peal_request *request;
+    for (int k = 0; k < 3; k++) {
+        void *recvbuf = rank == 1 ? (void *)out : k == 0 ? NULL : k == 1 ? (void *)(buf[k] + 3) : (void *)(uintptr_t)1;
+        for (int i = 0; i < 8; i++)
+            buf[k][i] = rank + i + k;
+        wrong[rank] |= peal_reduce(buf[k], recvbuf, 8, PEAL_INT32, PEAL_SUM, 1, comm, NULL) != PEAL_OK;
+        wrong[rank] |= peal_ireduce(buf[k], recvbuf, 8, PEAL_INT32, PEAL_SUM, 1, comm, NULL, &request) != PEAL_OK ||
+                       peal_wait(&request) != PEAL_OK;
+        for (int i = 0; i < 8; i++)
+            wrong[rank] |= buf[k][i] != rank + i + k || (rank == 1 && out[i] != 3 * (i + k) + 3);
+    }
+}
+
+static void test_reduce_looks_at_the_root_alone(void **state)
+{
+    int wrong[3] = {0};
+    assert_int_equal(team_run(3, reduce_anywhere, wrong), PEAL_OK);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(wrong[r], 0);
+}
+
 static void *abort_soon(void *comm)
 {
     struct timespec ms = {0, 50 * 1000 * 1000};
@@ -251,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_calls_in_a_row),
         cmocka_unit_test(test_no_allocation_after_planning),
         cmocka_unit_test(test_bad_arguments_are_refused),
+        cmocka_unit_test(test_reduce_looks_at_the_root_alone),
         cmocka_unit_test(test_abort_ends_a_wait),
         cmocka_unit_test(test_requests_are_driven_together),
     };

@@ -31,8 +31,7 @@ static extent given(const peal_comm *comm, const peali_call *c, size_t bytes)
 
 static extent wanted(const peal_comm *comm, const peali_call *c, size_t bytes)
 {
-    bool none = c->kind == PEAL_REDUCE && comm->rank != c->root;
-    return (extent){(uintptr_t)c->out, none ? 0 : c->kind == PEAL_ALLGATHER ? bytes * (size_t)comm->nranks : bytes};
+    return (extent){(uintptr_t)c->out, c->kind == PEAL_ALLGATHER ? bytes * (size_t)comm->nranks : bytes};
 }
 
 /* In place, both buffers are one, or one is this rank's part of the other. */
@@ -46,8 +45,7 @@ static bool overlap(const peal_comm *comm, const peali_call *c, size_t bytes)
 
 static peal_status check_buffers(const peal_comm *comm, const peali_call *c, size_t bytes)
 {
-    extent out = wanted(comm, c, bytes);
-    if (bytes > 0 && (!c->in || (out.bytes > 0 && !c->out)))
+    if (bytes > 0 && (!c->in || !c->out))
         return peali_coll_refuse(comm, c, "%s is NULL and count is %zu", c->in ? "recvbuf" : "sendbuf", c->count);
     if (overlap(comm, c, bytes))
         return peali_coll_refuse(comm, c, "sendbuf %p and recvbuf %p overlap; see peal.h for in place", c->in, c->out);
@@ -238,10 +236,17 @@ peal_status peal_broadcast(void *buffer, size_t count, peal_type type, int root,
     return collective(comm, &(peali_call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream});
 }
 
+/* Nobody looks at RECVBUF elsewhere than at the root, nor stores there. */
+static void *received(const void *sendbuf, void *recvbuf, int root, const peal_comm *comm)
+{
+    return comm && comm->rank != root ? (void *)sendbuf : recvbuf;
+}
+
 peal_status peal_reduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, int root, peal_comm *comm,
                         void *stream)
 {
-    return collective(comm, &(peali_call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream});
+    void *out = received(sendbuf, recvbuf, root, comm);
+    return collective(comm, &(peali_call){PEAL_REDUCE, sendbuf, out, count, type, op, root, stream});
 }
 
 /* One byte of the communicator's own: nobody has it combined before all have given theirs. */
@@ -290,7 +295,8 @@ peal_status peal_ibroadcast(void *buffer, size_t count, peal_type type, int root
 peal_status peal_ireduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, int root, peal_comm *comm,
                          void *stream, peal_request **request)
 {
-    return begin(comm, &(peali_call){PEAL_REDUCE, sendbuf, recvbuf, count, type, op, root, stream}, request);
+    void *out = received(sendbuf, recvbuf, root, comm);
+    return begin(comm, &(peali_call){PEAL_REDUCE, sendbuf, out, count, type, op, root, stream}, request);
 }
 
 peal_status peal_comm_error(const peal_comm *comm)

@@ -365,9 +365,8 @@ static void look_around(peali_device *d, const peali_call *c, bool captured, pea
     if (!captured)
         peali_regions_come_by(&d->regions);
     const size_t part = call->part_bytes, all = part * call->parts;
-    const void *to = c->kind == PEAL_REDUCE && c->root != d->comm->rank ? c->in : c->out; /* without OUT: nobody stores there */
     bool both = peali_regions_find(&d->regions, c->in, c->kind == PEAL_REDUCE_SCATTER ? all : part, !captured, in);
-    both = peali_regions_find(&d->regions, to, c->kind == PEAL_ALLGATHER ? all : part, !captured, out) && both;
+    both = peali_regions_find(&d->regions, c->out, c->kind == PEAL_ALLGATHER ? all : part, !captured, out) && both;
     for (int x = 0; x < d->comm->nranks && both && call->direct.room; x++)
         call->views[x] = (peali_cuda_view){in[x] - call->in_skip, out[x] - call->out_skip};
 }

@@ -115,11 +115,10 @@ static peal_status check_one(const peal_comm *comm, const peali_call *c, const v
 
 peal_status peali_device_check(const peal_comm *comm, const peali_call *c)
 {
-    bool receives = c->kind != PEAL_REDUCE || comm->rank == c->root;
     if (c->kind == PEAL_BARRIER || c->count == 0)
         return PEAL_OK;
     peal_status status = check_one(comm, c, c->in, c->in == c->out ? "buffer" : "sendbuf");
-    if (status == PEAL_OK && receives && c->out != c->in)
+    if (status == PEAL_OK && c->out != c->in)
         status = check_one(comm, c, c->out, "recvbuf");
     return status;
 }
