@@ -57,18 +57,17 @@ static inline peal_range peal_out(int part, int parts)
     return r;
 }
 
-/* Scratch slot SLOT (0 to PEAL_SLOTS-1), which holds the elements of part PART and counts as one piece. */
-static inline peal_range peal_tmp(int slot, int part)
+/* Scratch slot SLOT (0 to PEAL_SLOTS-1), which holds the elements of PARTS parts from PART on and counts as one piece. */
+static inline peal_range peal_tmps(int slot, int part, int parts)
 {
-    peal_range r = {PEAL_BUF_TMP + slot, part, 1};
+    peal_range r = {slot < 0 ? slot : PEAL_BUF_TMP + (slot < PEAL_SLOTS ? slot : PEAL_SLOTS), part, parts};
     return r;
 }
 
-/* Scratch slot SLOT, which holds the elements of PARTS parts from PART on and counts as one piece. */
-static inline peal_range peal_tmps(int slot, int part, int parts)
+/* Likewise, of part PART alone. */
+static inline peal_range peal_tmp(int slot, int part)
 {
-    peal_range r = {PEAL_BUF_TMP + slot, part, parts};
-    return r;
+    return peal_tmps(slot, part, 1);
 }
 
 /* A modulo N in 0 .. N-1, also for negative A. */

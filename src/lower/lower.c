@@ -83,6 +83,25 @@ static int32_t within(const peali_reach *reach, int32_t rank)
     return -1;
 }
 
+/* Builds what rank X within reach does, which must have the blocks of the others. */
+static peal_status build_one(driver *d, int x)
+{
+    peali_work *w = &d->w;
+    peal_status status = peali_sched_build(d->algo, d->problem, w->reach->ranks[x], &w->scheds[x]);
+    if (status != PEAL_OK)
+        return status;
+    const peal_sched *s = w->scheds[x], *first = w->scheds[0];
+    if (s->nblocks != first->nblocks) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, s->rank, "%s %s: %d blocks, and rank %d has %d", peal_kind_name(d->algo->kind),
+                  d->algo->name, (int)s->nblocks, (int)first->rank, (int)first->nblocks);
+        return PEAL_ERR_INVALID;
+    }
+    d->steps[x] = peali_work_get(w, (size_t)s->nops, sizeof **d->steps);
+    for (int32_t i = 0; d->steps[x] && i < s->nops; i++)
+        d->steps[x][i].match = -1;
+    return d->steps[x] ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
 static peal_status build(driver *d)
 {
     peali_work *w = &d->w;
@@ -97,15 +116,10 @@ static peal_status build(driver *d)
     w->outgoing = peali_work_get(w, (size_t)n, sizeof *w->outgoing);
     if (w->failed)
         return PEAL_ERR_MEMORY;
-    for (int x = 0; x < n; x++) {
-        peal_status status = peali_sched_build(d->algo, d->problem, w->reach->ranks[x], &w->scheds[x]);
-        if (status != PEAL_OK)
-            return status;
-        d->steps[x] = peali_work_get(w, (size_t)w->scheds[x]->nops, sizeof **d->steps);
-        if (!d->steps[x])
-            return PEAL_ERR_MEMORY;
-    }
-    return PEAL_OK;
+    peal_status status = PEAL_OK;
+    for (int x = 0; x < n && status == PEAL_OK; x++)
+        status = build_one(d, x);
+    return status;
 }
 
 /* For each operation that reads scratch: is it the last to do so before the buffer is overwritten? */
@@ -155,6 +169,19 @@ static peal_status match_from(driver *d, int x)
     return PEAL_OK;
 }
 
+/* All sends have their receives; has each receive its send? */
+static peal_status match_to(const driver *d, int x)
+{
+    const peal_sched *s = d->w.scheds[x];
+    for (int32_t i = 0; i < s->nops; i++)
+        if (s->ops[i].verb == PEALI_RECV && d->steps[x][i].peer >= 0 && d->steps[x][i].match < 0) {
+            peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, s->rank, "%s %s: receive %d from rank %d has no matching send",
+                      peal_kind_name(d->algo->kind), d->algo->name, (int)i, (int)s->ops[i].peer);
+            return PEAL_ERR_INVALID;
+        }
+    return PEAL_OK;
+}
+
 /*
  * A rank alone whose schedule is long: as it stands it needs no events, and what fusing would save is little beside the messages.
  */
@@ -194,15 +221,18 @@ static peal_status prepare(driver *d)
     peali_work *w = &d->w;
     int n = w->reach->nranks;
     int32_t nbufs = PEAL_BUF_TMP;
-    for (int x = 0; x < n; x++) {
-        peal_status status = match_from(d, x);
-        if (status != PEAL_OK)
-            return status;
+    peal_status status = PEAL_OK;
+    for (int x = 0; x < n && status == PEAL_OK; x++) {
+        status = match_from(d, x);
         find_dead(d, x);
         if (w->scheds[x]->nbufs > nbufs)
             nbufs = w->scheds[x]->nbufs;
     }
-    peal_status status = peali_cuts_make((const peal_sched *const *)w->scheds, n, &w->cuts);
+    for (int x = 0; x < n && status == PEAL_OK; x++)
+        status = match_to(d, x);
+    if (status != PEAL_OK)
+        return status;
+    status = peali_cuts_make((const peal_sched *const *)w->scheds, n, &w->cuts);
     w->npieces = w->cuts.n > 0 ? w->cuts.n - 1 : 0;
     w->ncells = w->npieces + nbufs - PEAL_BUF_TMP;
     w->cells = peali_work_get(w, (size_t)n * (size_t)w->ncells, sizeof *w->cells);

@@ -80,10 +80,16 @@ static int32_t buffer_of(peal_sched *s, peal_range r)
     if (r.buf >= PEAL_BUF_TMP && slot < PEAL_SLOTS)
         return (int32_t)(PEAL_BUF_TMP + 2 * slot);
     if (r.buf >= PEAL_BUF_TMP)
-        refuse(s, "scratch slot %d of %d", (int)slot, PEAL_SLOTS);
+        refuse(s, "scratch slot %lld of %d", (long long)slot, PEAL_SLOTS);
     else
         refuse(s, "buffer %d is not IN, OUT or scratch", r.buf);
     return -1;
+}
+
+/* The last of PARTS parts from PART on, which may be any numbers. */
+static long long last(int part, int parts)
+{
+    return (long long)part + parts - 1;
 }
 
 /* R as one span, or as two where it wraps: the part before the wrap and the part after it. */
@@ -93,16 +99,16 @@ static int resolve(peal_sched *s, peal_range r, span out[2])
     if (!v->set)
         refuse(s, "peal_blocks comes first");
     else if (r.part < 0 || r.part >= v->parts || r.parts < 0 || r.parts > v->parts)
-        refuse(s, "parts %d to %d of %d", r.part, r.part + r.parts - 1, (int)v->parts);
+        refuse(s, "parts %d to %lld of %d", r.part, last(r.part, r.parts), (int)v->parts);
     int32_t buf = s->error == PEAL_OK ? buffer_of(s, r) : -1;
     if (buf < 0)
         return 0;
-    int32_t stop = r.part + r.parts;
-    int32_t end = stop < v->parts ? stop : v->parts;
+    int64_t stop = (int64_t)r.part + r.parts;
+    int32_t end = stop < v->parts ? (int32_t)stop : v->parts;
     out[0] = (span){buf, block_of(v, r.part), block_of(v, end)};
     if (stop <= v->parts)
         return 1;
-    out[1] = (span){buf >= PEAL_BUF_TMP ? buf + 1 : buf, v->first, block_of(v, stop - v->parts)};
+    out[1] = (span){buf >= PEAL_BUF_TMP ? buf + 1 : buf, v->first, block_of(v, (int32_t)(stop - v->parts))};
     return 2;
 }
 
@@ -130,7 +136,7 @@ static void message(peal_sched *s, int verb, int peer, peal_range r)
 static void local(peal_sched *s, int verb, peal_range d, peal_range from)
 {
     if (d.part != from.part || d.parts != from.parts)
-        refuse(s, "parts %d to %d meet parts %d to %d", d.part, d.part + d.parts - 1, from.part, from.part + from.parts - 1);
+        refuse(s, "parts %d to %lld meet parts %d to %lld", d.part, last(d.part, d.parts), from.part, last(from.part, from.parts));
     span to[2], src[2];
     int n = resolve(s, d, to);
     if (n == 0 || resolve(s, from, src) == 0)
@@ -187,8 +193,8 @@ void peal_reduce_into(peal_sched *s, peal_range d, peal_range from)
 
 void peal_lane(peal_sched *s, int lane)
 {
-    if (lane < 0 || s->view.lane + lane >= PEAL_LANES)
-        refuse(s, "lane %d of %d", (int)s->view.lane + lane, PEAL_LANES);
+    if (lane < 0 || lane >= PEAL_LANES - s->view.lane)
+        refuse(s, "lane %d of %d", lane, PEAL_LANES - (int)s->view.lane);
     else
         s->view.lane_now = s->view.lane + lane;
 }
@@ -209,22 +215,36 @@ static bool compose(peal_sched *s, const peal_call *call, int **ranks)
     return true;
 }
 
+/* Each of the call's ranks is one of the caller's, and this rank is where it says. */
+static bool ranks_valid(peal_sched *s, const peal_call *c)
+{
+    const struct peali_view *v = &s->view;
+    for (int i = 0; c->ranks && i < c->problem->nranks; i++)
+        if (c->ranks[i] < 0 || c->ranks[i] >= v->nranks || (c->ranks[i] == v->rank) != (i == c->rank)) {
+            refuse(s, "a call as rank %d whose rank %d is rank %d: of %d ranks, this one is %d", c->rank, i, c->ranks[i],
+                   (int)v->nranks, (int)v->rank);
+            return false;
+        }
+    return true;
+}
+
 static bool call_valid(peal_sched *s, const peal_call *c)
 {
     const struct peali_view *v = &s->view;
+    int nranks = c->problem->nranks;
     if (!v->set)
         refuse(s, "peal_blocks comes first");
-    else if (c->part < 0 || c->parts < 0 || c->part + c->parts > v->parts)
-        refuse(s, "a call on parts %d to %d of %d", c->part, c->part + c->parts - 1, (int)v->parts);
+    else if (c->part < 0 || c->parts < 0 || last(c->part, c->parts) >= v->parts)
+        refuse(s, "a call on parts %d to %lld of %d", c->part, last(c->part, c->parts), (int)v->parts);
     else if (c->in != PEAL_BUF_IN && c->in != PEAL_BUF_OUT)
         refuse(s, "a call with buffer %d as its IN", c->in);
-    else if (c->rank < 0 || c->rank >= c->problem->nranks || (!c->ranks && c->problem->nranks != v->nranks))
-        refuse(s, "a call as rank %d of %d ranks", c->rank, c->problem->nranks);
-    else if (c->slot < 0 || c->lane < 0 || v->lane + c->lane >= PEAL_LANES)
+    else if (c->rank < 0 || c->rank >= nranks || (c->ranks ? nranks > v->nranks : nranks != v->nranks || c->rank != v->rank))
+        refuse(s, "a call as rank %d of %d ranks", c->rank, nranks);
+    else if (c->slot < 0 || c->slot > PEAL_SLOTS - v->slot || c->lane < 0 || c->lane >= PEAL_LANES - v->lane)
         refuse(s, "a call from slot %d and lane %d on", c->slot, c->lane);
     else if (c->grain < 0 || (c->grain && c->parts % c->grain))
         refuse(s, "a call on %d parts with grain %d", c->parts, c->grain);
-    return s->error == PEAL_OK;
+    return s->error == PEAL_OK && ranks_valid(s, c);
 }
 
 void peal_run(peal_sched *s, const peal_call *call)
