@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const defect_names[DEFECTS] = {"count", "type", "op", "root", "kind", "extra call", "missing rank"};
+const char *const defect_names[DEFECTS] = {"count", "type", "op", "root", "kind", "refused", "extra call", "missing rank"};
 const char *const size_names[SIZES] = {"64 B", "300 KiB", "16 MiB", "first limit", "last limit"};
 static const size_t bytes_of[LOW_LIMIT] = {64, 300 << 10, SCENE_LARGE_BYTES};
 
@@ -127,7 +127,7 @@ bool scene_call(const struct scene *s, bool bad, int index, struct call *call)
     if (!bad || index > 0)
         return index <= 1 + extra;
     call->count += s->defect == COUNT;
-    call->type = s->defect == TYPE ? PEAL_INT32 : PEAL_FLOAT;
+    call->type = s->defect == TYPE ? PEAL_INT32 : s->defect == REFUSED ? PEAL_TYPE_COUNT : PEAL_FLOAT;
     call->root = s->defect == ROOT;
     if (s->defect == OP)
         call->op = s->size % 2 ? PEAL_MAX : PEAL_AVG; /* sums and averages run alike */
@@ -152,6 +152,10 @@ static bool says(const char *line, int rank, const struct call *c, unsigned long
 {
     char text[200];
     size_t at = (size_t)snprintf(text, sizeof text, "rank %d called %s number %llu", rank, peal_kind_name(c->kind), number);
+    if (c->type == PEAL_TYPE_COUNT)
+        snprintf(text, sizeof text, "rank %d called what was refused, number %llu;", rank, number);
+    if (c->type == PEAL_TYPE_COUNT)
+        return strstr(line, text) != NULL;
     if (c->kind != PEAL_BARRIER)
         at += (size_t)snprintf(text + at, sizeof text - at, ": count %zu, type %s", c->count, peal_type_name(c->type));
     if (reduces(c->kind))

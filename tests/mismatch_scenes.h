@@ -9,7 +9,7 @@
 
 #include "sched/sched.h"
 
-enum defect { COUNT, TYPE, OP, ROOT, KIND, EXTRA, MISSING, DEFECTS };
+enum defect { COUNT, TYPE, OP, ROOT, KIND, REFUSED, EXTRA, MISSING, DEFECTS };
 extern const char *const defect_names[DEFECTS];
 
 /* Bytes of the vector; the last two stand for counts on both sides of the first and the last place where the choice changes. */

@@ -114,7 +114,7 @@ static void move_on(struct player *p, int k)
     } else if (!late || may_come(p->round, k)) {
         peal_status status = scene_begin(&call, p->in, p->out[k], p->comms[k], &p->requests[k]);
         if (status != PEAL_OK)
-            finish(p, k, status);
+            finish(p, k, call.type == PEAL_TYPE_COUNT && status == PEAL_ERR_INVALID ? PEAL_OK : status);
     }
 }
 

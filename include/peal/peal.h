@@ -5,7 +5,8 @@
  * (peal_threads_create). A collective is called by every rank of its communicator, in the same order.
  *
  * Calls that differ between ranks end with PEAL_ERR_MISMATCH, and the log of every rank has both calls in full, about a second
- * after they were made at the latest. A rank that gets nothing of others in its call (the root of a broadcast, a rank below the
+ * after they were made at the latest. One that was refused on some rank differs, too, from what the others called: that rank's next
+ * call ends so. A rank that gets nothing of others in its call (the root of a broadcast, a rank below the
  * root of a reduce, a call with count 0) may have left it before anybody could know. Such a rank gets PEAL_ERR_MISMATCH at its next
  * call on the communicator; where there is none, its log has both calls if they are known when the communicator is destroyed, and
  * else the logs of the others alone have them.

@@ -154,6 +154,8 @@ static peal_status begin_on_host(peal_comm *comm, const peali_call *c)
     peal_status status = c->count > 0 ? start(comm, c, NULL) : PEAL_OK;
     if (c->count == 0)
         peali_run_nothing(comm->runner, &empty, comm->sequence);
+    else if (status != PEAL_OK)
+        peali_run_refused(comm->runner, comm->sequence);
     comm->sequence++;
     return status;
 }
@@ -173,7 +175,9 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
     if (comm->request.comm)
         return peali_coll_refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
     peal_status status = check(comm, c);
-    if (status == PEAL_OK)
+    if (status != PEAL_OK)
+        peali_run_refused(comm->runner, comm->sequence);
+    else
         status = peali_runner_failure(comm->runner);
     if (status == PEAL_OK)
         status = peali_device_failure(comm);

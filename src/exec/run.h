@@ -60,10 +60,11 @@ int peali_run_seen(const peali_runner *runner);
 
 /*
  * Takes note of a call that runs elsewhere, on GPUs, shows it to the ranks within reach, and fills in its history. Nothing: one in
- * which there is nothing to do; other ranks may have called otherwise.
+ * which there is nothing to do; refused: one that never began. Other ranks may have called otherwise.
  */
 void peali_run_note(peali_runner *runner, peali_signature *call);
 void peali_run_nothing(peali_runner *runner, const peali_job *job, uint64_t sequence);
+void peali_run_refused(peali_runner *runner, uint64_t sequence);
 
 /* What rank X within reach called last; false: nothing yet, or it is about to call something else. Threads: any. */
 bool peali_runner_shown(const peali_runner *runner, int32_t x, peali_signature *call);

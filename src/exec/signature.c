@@ -43,7 +43,7 @@ static int arguments(const peali_signature *s, char *buf, size_t room)
 {
     peal_kind kind = kind_of(s);
     char op[32] = "", root[32] = "";
-    if (kind == PEAL_BARRIER || kind == (peal_kind)PEALI_SIGNATURE_REGISTER)
+    if (kind >= PEAL_BARRIER) /* and what is no collective */
         return 0;
     if (kind != PEAL_ALLGATHER && kind != PEAL_BROADCAST)
         snprintf(op, sizeof op, ", op %s", peal_op_name((peal_op)s->op));
@@ -53,11 +53,18 @@ static int arguments(const peali_signature *s, char *buf, size_t room)
                     root);
 }
 
+static const char *name_of(const peali_signature *s)
+{
+    switch ((int)kind_of(s)) {
+    case PEALI_SIGNATURE_REGISTER: return s->root ? "deregister" : "register";
+    case PEALI_SIGNATURE_REFUSED: return "what was refused,";
+    default: return peal_kind_name(kind_of(s));
+    }
+}
+
 const char *peali_signature_words(const peali_signature *s, char *buf)
 {
-    bool registers = kind_of(s) == (peal_kind)PEALI_SIGNATURE_REGISTER;
-    const char *name = !registers ? peal_kind_name(kind_of(s)) : s->root ? "deregister" : "register";
-    int n = snprintf(buf, PEALI_SIGNATURE_TEXT, "%s", name);
+    int n = snprintf(buf, PEALI_SIGNATURE_TEXT, "%s", name_of(s));
     if (s->sequence != PEALI_SIGNATURE_ANY)
         n += snprintf(buf + n, PEALI_SIGNATURE_TEXT - (size_t)n, " number %llu", (unsigned long long)s->sequence);
     n += arguments(s, buf + n, PEALI_SIGNATURE_TEXT - (size_t)n);

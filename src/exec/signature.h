@@ -23,6 +23,7 @@ enum {
     PEALI_SIGNATURE_LANE = 0x40, /* and more, instead: on the way of a message */
     PEALI_SIGNATURE_DEVICE = 0x80, /* in kind: the call is on device memory */
     PEALI_SIGNATURE_REGISTER = 0x7f, /* in kind, for no collective: a registration of buffers, or (root 1) the end of one */
+    PEALI_SIGNATURE_REFUSED = 0x7e,  /* in kind, for no collective, and nothing else: a call that was refused */
     PEALI_SIGNATURE_TEXT = 160,
     PEALI_SIGNATURE_PAST = 8, /* calls that a rank lets others see: one that only sends may be a few ahead of those that receive */
 };

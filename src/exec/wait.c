@@ -375,6 +375,13 @@ void peali_run_nothing(peali_runner *r, const peali_job *job, uint64_t sequence)
     peali_run_note(r, &call);
 }
 
+/* Whatever it was that it was refused for, and whatever arguments it had: where all ranks had one refused, they are alike. */
+void peali_run_refused(peali_runner *r, uint64_t sequence)
+{
+    peali_signature call = {.sequence = sequence, .kind = PEALI_SIGNATURE_REFUSED, .magic = PEALI_SIGNATURE_MAGIC};
+    peali_run_note(r, &call);
+}
+
 void peali_run_note(peali_runner *r, peali_signature *call)
 {
     call->history = r->call;
