@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "lower/lower.h"
 #include "sched/tuning.h"
 #include "team.h"
 
@@ -19,7 +20,7 @@ enum { RANKS = 3, MOST = 20000 };
 typedef struct scene {
     peal_comm *comms[RANKS];
     pthread_barrier_t made, over;
-    int failed, wrong;
+    int wrong;
 } scene;
 
 static const size_t counts[] = {1, 500, MOST, 500, 1};
@@ -37,7 +38,6 @@ static void call(peal_comm *comm, int rank, void *ctx)
         peal_status status = peal_allreduce(buf, buf, counts[k], PEAL_INT32, PEAL_SUM, comm, NULL);
         for (int r = 0; r < RANKS && status == PEAL_ERR_MEMORY; r++)
             peal_comm_abort(s->comms[r]);
-        __atomic_fetch_or(&s->failed, status == PEAL_ERR_MEMORY, __ATOMIC_RELAXED);
         int wrong = status != PEAL_OK && status != PEAL_ERR_MEMORY && status != PEAL_ERR_ABORTED;
         for (size_t i = 0; i < counts[k] && status == PEAL_OK; i++)
             wrong |= buf[i] != RANKS * (int32_t)i + RANKS * (RANKS - 1) / 2;
@@ -49,12 +49,13 @@ static void call(peal_comm *comm, int rank, void *ctx)
     free(buf);
 }
 
-/* True where nothing failed. */
+/* True where there were not as many allocations. */
 static bool survives(const peali_layout *layouts, long at)
 {
-    scene s = {.failed = 0};
+    scene s = {.wrong = 0};
     pthread_barrier_init(&s.made, NULL, RANKS);
     pthread_barrier_init(&s.over, NULL, RANKS);
+    long before = peali_alloc_count();
     peali_alloc_fail_at(at);
     peal_status status = team_run_in(RANKS, layouts, call, &s);
     peali_alloc_fail_at(0);
@@ -64,7 +65,7 @@ static bool survives(const peali_layout *layouts, long at)
         fail_msg("allocation %ld fails: %s", at, peal_status_text(status));
     if (s.wrong)
         fail_msg("allocation %ld fails: a call is wrong", at);
-    return status == PEAL_OK && !s.failed;
+    return peali_alloc_count() - before < at;
 }
 
 static void each_fails(const peali_layout *like)
@@ -91,6 +92,30 @@ static void test_apart(void **state)
 static void test_nodes(void **state)
 {
     each_fails(&(peali_layout){.nodes = "2+1", .parley_ms = 10});
+}
+
+/* Each allocation of lowering fails once, wherever it is. */
+static void test_lowering(void **state)
+{
+    enum { N = 13 };
+    static const int node[N] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const int32_t ranks[N] = {5, 6, 7, 8, 9, 10, 11, 12};
+    for (const peal_algo *const *a = peali_algos; *a; a++)
+        for (int mode = 0; mode < PEALI_MODES; mode++) {
+            const peal_problem problem = {.kind = (*a)->kind, .nranks = N, .nnodes = 2, .node = node};
+            const peali_reach reach = {8, ranks, (peali_mode)mode};
+            peali_program *programs[8];
+            peal_status status = peali_algo_fits(*a, &problem) ? PEAL_ERR_MEMORY : PEAL_OK;
+            for (long at = 1; status != PEAL_OK; at++) {
+                long before = peali_alloc_count();
+                peali_alloc_fail_at(at);
+                status = peali_lower_all(*a, &problem, &reach, programs);
+                peali_alloc_fail_at(0);
+                assert_int_equal(status, peali_alloc_count() - before < at ? PEAL_OK : PEAL_ERR_MEMORY);
+                for (int x = 0; x < 8; x++)
+                    peali_program_free(&programs[x]);
+            }
+        }
 }
 
 /* What was called before can be called again, and in the end the call, too. */
@@ -128,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_call_leaves_the_communicator),
+        cmocka_unit_test(test_lowering),
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_apart),
         cmocka_unit_test(test_nodes),

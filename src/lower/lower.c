@@ -11,9 +11,12 @@
 void *peali_work_get(peali_work *w, size_t count, size_t size)
 {
     void *p = peali_arena_get(&w->arena, count ? count : 1, size);
-    if (!p)
-        w->failed = true;
-    return p;
+    if (p)
+        return p;
+    w->failed = true;
+    if (w->end)
+        longjmp(*w->end, 1);
+    return NULL;
 }
 
 void peali_work_push(peali_work *w, peali_vec *v, void *what)
@@ -488,15 +491,23 @@ static void finish(driver *d)
     peali_arena_free(&d->w.arena);
 }
 
-static peal_status lower(driver *d, int fuse)
+static peal_status lower(driver *d)
 {
-    d->w.mode = d->w.reach->mode;
-    d->w.fuse = fuse;
     peal_status status = build(d);
     if (status == PEAL_OK)
         status = prepare(d);
-    if (status == PEAL_OK)
-        status = drive(d);
+    return status == PEAL_OK ? drive(d) : status;
+}
+
+/* All that is made lies in D: what is half made when memory runs out, anywhere, is not looked at again. */
+static peal_status lower_or_end(driver *d, int fuse)
+{
+    jmp_buf end;
+    d->w.mode = d->w.reach->mode;
+    d->w.fuse = fuse;
+    d->w.end = &end;
+    peal_status status = setjmp(end) == 0 ? lower(d) : PEAL_ERR_MEMORY;
+    d->w.end = NULL;
     return status;
 }
 
@@ -507,7 +518,7 @@ static peal_status lower_safely(driver *d)
     peal_status status = PEAL_OK;
     for (int fuse = 2; fuse >= 0; fuse--) {
         *d = again;
-        status = lower(d, fuse);
+        status = lower_or_end(d, fuse);
         if (status != PEAL_OK || !d->w.bad || fuse == 0)
             break;
         finish(d);

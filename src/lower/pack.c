@@ -275,8 +275,11 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
     p->stores_to = to.stores_to;
     p->knows = to.knows;
     p->shown = to.shown;
-    *out = p;
-    return PEAL_OK;
+    if (w->failed)
+        peali_program_free(&p);
+    else
+        *out = p;
+    return w->failed ? PEAL_ERR_MEMORY : PEAL_OK;
 }
 
 void peali_program_free(peali_program **program)

@@ -5,6 +5,8 @@
 #ifndef PEALI_WORK_H
 #define PEALI_WORK_H
 
+#include <setjmp.h>
+
 #include "lower/lower.h"
 #include "sched/cuts.h"
 
@@ -88,10 +90,11 @@ typedef struct peali_work {
     int32_t nevents, nwords;
     peali_events **list_order; /* per rank: events that happened before its next operation, run in list order */
     peali_events **now;        /* per rank: events that happened before its next instruction */
-    bool failed;         /* memory ran out; all functions then do nothing of use, and the lowering ends with an error */
+    jmp_buf *end;        /* where lowering goes on when memory runs out; NULL: it is over */
+    bool failed;         /* memory ran out */
 } peali_work;
 
-/* Zeroed memory of the workbench; NULL and w->failed where there is none. */
+/* Zeroed memory of the workbench. Where there is none, w->failed, and lowering ends; NULL after its end. */
 void *peali_work_get(peali_work *w, size_t count, size_t size);
 void peali_work_push(peali_work *w, peali_vec *v, void *what);
 void peali_work_link(peali_work *w, peali_link **list, void *what);
