@@ -1,7 +1,7 @@
 /*
  * Whole collectives over each transport, under mpirun: right everywhere, and the same bits from threads over loop, from MPI, from
- * UCX and from shared memory in all its ways, for every algorithm that reduces. Then what PEAL_NET must refuse, and what a
- * communicator over UCX costs.
+ * UCX and from shared memory in all its ways, for every algorithm that reduces. Then what PEAL_NET must refuse, what a
+ * communicator over UCX costs, and what comes of each allocation that fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "sched/sched.h"
 #include "team.h"
 #include "world.h"
@@ -270,6 +271,54 @@ static void host_moves(void **state)
     peal_comm_destroy(&comm);
 }
 
+/* A few sums, until one fails; where it was refused for want of memory, the next call ends as differing calls do. */
+static peal_status sums(peal_comm *comm, int32_t *data)
+{
+    static const size_t counts[] = {1, 500, COUNT, 500};
+    peal_status status = PEAL_OK;
+    for (int k = 0; k < 4 && status == PEAL_OK; k++) {
+        for (size_t i = 0; i < counts[k]; i++)
+            data[i] = (int32_t)i + world_rank;
+        status = peal_allreduce(data, data, counts[k], PEAL_INT32, PEAL_SUM, comm, NULL);
+        for (size_t i = 0; i < counts[k] && status == PEAL_OK; i++)
+            if (data[i] != world_size * (int32_t)i + world_size * (world_size - 1) / 2)
+                return PEAL_ERR_SYSTEM;
+    }
+    return status == PEAL_ERR_MEMORY ? peal_barrier(comm, NULL) : status;
+}
+
+/* Allocation AT of the last rank fails. False where it does not make as many. */
+static bool lacks_memory(const peali_layout *layout, long at, int32_t *data)
+{
+    bool lacks = world_rank == world_size - 1;
+    peal_comm *comm;
+    long before = peali_alloc_count();
+    peali_alloc_fail_at(lacks ? at : 0);
+    peal_status made = world_comm(layout, world_size, world_rank, &comm);
+    peal_status status = made == PEAL_OK ? sums(comm, data) : PEAL_OK;
+    peali_alloc_fail_at(0);
+    bool failed = peali_alloc_count() - before >= at;
+    peal_comm_destroy(&comm);
+    assert_true(world_all(made == PEAL_OK) || world_all(made == PEAL_ERR_MEMORY));
+    assert_true(world_all(status == PEAL_OK) || world_all(status == PEAL_ERR_MISMATCH));
+    return !world_all(!lacks || !failed);
+}
+
+static void no_memory(void **state)
+{
+    enum { OWN = 3 }; /* of world_comm, which gives up without them */
+    int32_t *data = peal_mem_alloc(COUNT * sizeof(*data));
+    for (int k = 0; k < 3; k++) {
+        peali_layout layout = ways[k].layout;
+        layout.parley_ms = 10;
+        long at = OWN;
+        while (lacks_memory(&layout, at, data))
+            at++;
+        assert_true(at > 30);
+    }
+    peal_mem_free(data);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +328,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(small),
         cmocka_unit_test(leaves_alone),
         cmocka_unit_test(host_moves),
+        cmocka_unit_test(no_memory),
     };
     world_start(&argc, &argv);
     int failed = cmocka_run_group_tests_name("transports", tests, NULL, NULL);
