@@ -18,8 +18,8 @@ extern "C" {
  * Makes a communicator of the ranks of MPI_COMM, with messages of its own that the program's cannot meet.
  *
  * Returns:    PEAL_OK; PEAL_ERR_INVALID an intercommunicator or MPI_COMM_NULL; PEAL_ERR_UNSUPPORTED MPI has no communicator
- *             left (one is split off); PEAL_ERR_CONFIG; PEAL_ERR_MEMORY. All ranks return the same. *COMM is written on success
- *             only.
+ *             left (one is split off); PEAL_ERR_CONFIG; PEAL_ERR_MEMORY. All ranks return the same, but where MPI itself fails
+ *             on some: PEAL_ERR_NET. *COMM is written on success only.
  * Memory:     less than 1 MiB of the host for each other rank of it, taken when calls need it; and where buffers are not of
  *             peal_mem_alloc, twice what is in flight of a long call.
  * Collective: yes, over MPI_COMM.

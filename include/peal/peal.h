@@ -137,7 +137,8 @@ PEAL_PUBLIC void peal_threads_destroy(peal_threads **threads);
  * Makes the calling thread rank RANK of a communicator over THREADS.
  *
  * Shape:      rank: 0 to nranks-1, each taken by one thread.
- * Returns:    PEAL_OK; PEAL_ERR_INVALID rank out of range; PEAL_ERR_CONFIG a PEAL_* variable is wrong; PEAL_ERR_MEMORY.
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID rank out of range; PEAL_ERR_CONFIG a PEAL_* variable is wrong; PEAL_ERR_MEMORY;
+ *             PEAL_ERR_TIMEOUT a rank did not come within PEAL_TIMEOUT, and THREADS is of no more use.
  * Collective: yes, over all ranks of THREADS.
  * Threads:    one per rank.    Blocks: until all ranks have called.
  */
@@ -205,7 +206,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_deregister(peal_comm *comm, void *a
  * Shape:      sendbuf, recvbuf: count elements of type. sendbuf == recvbuf: in place. Any other overlap is an error.
  * Units:      count in elements.
  * Returns: PEAL_OK; PEAL_ERR_INVALID a buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_UNSUPPORTED this is
- *             a child of the process that made COMM; PEAL_ERR_NET, PEAL_ERR_TIMEOUT, PEAL_ERR_MISMATCH: COMM is of no more use. On
+ *             a child of the process that made COMM; PEAL_ERR_MEMORY none for the plan of a first call, nothing started;
+ *             PEAL_ERR_NET, PEAL_ERR_TIMEOUT, PEAL_ERR_MISMATCH, PEAL_ERR_ABORTED: COMM is of no more use. On
  *             device memory also PEAL_ERR_UNSUPPORTED it cannot be had here, nothing started; PEAL_ERR_CUDA; PEAL_ERR_CAPTURE not
  *             while a stream is captured, and the capture is still valid.
  * Collective: yes; same count, type and op on every rank.
