@@ -114,6 +114,13 @@ static ucs_status_t modify_strictly(ucp_config_t *config, const char *name, cons
     return real.ucp_config_modify(config, name, value);
 }
 
+static void newer(unsigned *major, unsigned *minor, unsigned *release)
+{
+    *major = 1;
+    *minor = 22;
+    *release = 0;
+}
+
 static int open_nets(void **state)
 {
     const peali_ucx_rails rails = {.n = 1, .near = 1, .host = 1};
@@ -122,6 +129,7 @@ static int open_nets(void **state)
     if (!library)
         return 1;
     real = *library;
+    library->ucp_get_version = newer;
     library->ucp_config_modify = modify_strictly;
     library->ucp_worker_progress = progress_seen;
     library->ucp_mem_map = map;
