@@ -175,7 +175,9 @@ static void test_any_arguments(void **state)
 
 /* One mistake each, and which. */
 static int mistake;
-enum { MISTAKES = 10 };
+enum { MISTAKES = 13 };
+
+static const peal_algo mistaken;
 
 static void build_mistake(peal_sched *s, const peal_problem *p, int rank)
 {
@@ -194,6 +196,9 @@ static void build_mistake(peal_sched *s, const peal_problem *p, int rank)
     case 6: call.ranks = twins; break;
     case 7: call.problem = &crowd; break;
     case 8: call.part = call.parts = INT_MAX; break;
+    case 9: call.algo = NULL; break;
+    case 10: call.problem = NULL; break;
+    case 11: call.algo = &mistaken; break; /* for ever */
     default: call.slot = PEAL_SLOTS + 1; break;
     }
     peal_run(s, &call);

@@ -11,6 +11,8 @@
 #include "base/arena.h"
 #include "base/log.h"
 
+enum { MOST_DEPTH = 16 }; /* of calls within calls: deeper goes who calls itself */
+
 typedef struct span {
     int32_t buf, first, end;
 } span;
@@ -231,9 +233,13 @@ static bool ranks_valid(peal_sched *s, const peal_call *c)
 static bool call_valid(peal_sched *s, const peal_call *c)
 {
     const struct peali_view *v = &s->view;
-    int nranks = c->problem->nranks;
+    int nranks = c->problem ? c->problem->nranks : 0;
     if (!v->set)
         refuse(s, "peal_blocks comes first");
+    else if (!c->algo || !c->problem)
+        refuse(s, "a call without %s", c->algo ? "a problem" : "an algorithm");
+    else if (v->depth == MOST_DEPTH)
+        refuse(s, "calls of %s within calls, %d deep", c->algo->name, MOST_DEPTH);
     else if (c->part < 0 || c->parts < 0 || last(c->part, c->parts) >= v->parts)
         refuse(s, "a call on parts %d to %lld of %d", c->part, last(c->part, c->parts), (int)v->parts);
     else if (c->in != PEAL_BUF_IN && c->in != PEAL_BUF_OUT)
@@ -265,6 +271,7 @@ void peal_run(peal_sched *s, const peal_call *call)
         .lane = outer.lane + call->lane,
         .lane_now = outer.lane + call->lane,
         .in = call->in == PEAL_BUF_IN ? outer.in : PEAL_BUF_OUT,
+        .depth = (int16_t)(outer.depth + 1),
     };
     call->algo->build(s, call->problem, call->rank);
     s->view = outer;

@@ -39,6 +39,7 @@ struct peal_sched {
         int32_t nranks, rank, parts, slot, lane, lane_now;
         int32_t first, count, units; /* its blocks; UNITS equal divisions of them, none of which a part cuts */
         int16_t in;
+        int16_t depth; /* of calls within calls */
         bool set; /* peal_blocks was called */
     } view;
 };
