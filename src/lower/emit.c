@@ -52,7 +52,7 @@ static void visit(peali_work *w, peali_rec *r, peali_vec *deps)
     }
 }
 
-static bool place(peali_work *w, peali_rec *r, size_t ndeps)
+static void place(peali_work *w, peali_rec *r, size_t ndeps)
 {
     size_t n = (size_t)w->reach->nranks;
     r->no = w->code[r->rank].n;
@@ -60,12 +60,9 @@ static bool place(peali_work *w, peali_rec *r, size_t ndeps)
     r->waits = peali_work_get(w, ndeps, sizeof(peali_rec *));
     r->awaits = peali_work_get(w, ndeps, sizeof(peali_rec *));
     r->clock = peali_work_get(w, n, sizeof *r->clock);
-    if (!r->waits || !r->awaits || !r->clock)
-        return false;
     if (r->no > 0)
         memcpy(r->clock, ((peali_rec *)w->code[r->rank].at[r->no - 1])->clock, n * sizeof *r->clock);
     peali_work_push(w, &w->code[r->rank], r);
-    return !w->failed;
 }
 
 static void merge(peali_work *w, peali_rec *r, const peali_rec *j)
@@ -122,8 +119,6 @@ static peali_rec *create(peali_work *w, int32_t rank, peali_instr instr, peali_l
 {
     peali_rec *r = peali_work_get(w, 1, sizeof *r);
     peali_events *events = peali_work_get(w, (size_t)w->nwords, sizeof *events);
-    if (!r || !events)
-        return NULL;
     *r = (peali_rec){.i = instr, .rank = rank, .locs = locs, .events = events, .event = event};
     r->async = instr.kind == PEALI_I_SEND || instr.kind == PEALI_I_RECV;
     return r;
@@ -146,7 +141,7 @@ static void gather_events(peali_work *w, peali_rec *r, const peali_vec *deps)
 static void store_before(peali_work *w, peali_rec *r, const peali_vec *deps)
 {
     gather_events(w, r, deps);
-    while (w->nevents > 0 && !w->failed) {
+    while (w->nevents > 0) {
         peali_fuse_before(w, r->rank, r->events);
         if (peali_events_within(w, w->now[r->rank], r->events))
             return;
@@ -163,14 +158,9 @@ static peali_rec *settled(peali_work *w, peali_rec *j)
         return j->waiter;
     peali_rec *r = create(w, j->rank, (peali_instr){.kind = PEALI_I_REDUCE, .peer = -1, .flag = -1}, NULL, -1);
     peali_vec deps = {0};
-    if (!r)
-        return NULL;
     depend(w, r, &deps, j);
-    if (w->failed)
-        return NULL;
     store_before(w, r, &deps);
-    if (!place(w, r, 1))
-        return NULL;
+    place(w, r, 1);
     order(w, r, &deps);
     if (w->nevents > 0)
         peali_events_join(w, w->now[r->rank], r->events);
@@ -186,7 +176,7 @@ void peali_emit_settle(peali_work *w, peali_loc loc, int32_t first, int32_t end)
 {
     int32_t n;
     const peali_cell *c = peali_work_cells(w, loc, first, end, &n);
-    for (int32_t i = 0; i < n && !w->failed; i++)
+    for (int32_t i = 0; i < n; i++)
         if (c[i].wrote && c[i].wrote->rank == loc.rank)
             settled(w, c[i].wrote);
 }
@@ -205,21 +195,16 @@ peali_rec *peali_emit(peali_work *w, int32_t rank, peali_instr instr, peali_loc 
 {
     peali_rec *r = create(w, rank, instr, locs, event);
     peali_vec deps = {0};
-    if (!r)
-        return NULL;
     visit(w, r, &deps);
     if (instr.kind == PEALI_I_EXIT)
         depend_on_messages(w, r, &deps);
-    for (int32_t i = 0; i < deps.n && !w->failed; i++) {
+    for (int32_t i = 0; i < deps.n; i++) {
         peali_rec *j = deps.at[i];
         if (j->rank != rank && w->mode != PEALI_PUSH)
             deps.at[i] = settled(w, j);
     }
-    if (w->failed)
-        return NULL;
     store_before(w, r, &deps);
-    if (w->failed || !place(w, r, (size_t)deps.n))
-        return NULL;
+    place(w, r, (size_t)deps.n);
     order(w, r, &deps);
     visit(w, r, NULL);
     if (w->nevents > 0) {
@@ -258,8 +243,6 @@ static void mark_read(peali_work *w, const peali_rec *r, bool *live)
 static void prune_rank(peali_work *w, int32_t x)
 {
     bool *live = peali_work_get(w, (size_t)w->ncells, sizeof *live);
-    if (!live)
-        return;
     memset(live, 1, (size_t)w->npieces);
     for (int32_t no = w->code[x].n - 1; no >= 0; no--) {
         peali_rec *r = w->code[x].at[no];
@@ -274,6 +257,6 @@ static void prune_rank(peali_work *w, int32_t x)
 
 void peali_emit_prune(peali_work *w)
 {
-    for (int32_t x = 0; x < w->reach->nranks && !w->failed; x++)
+    for (int32_t x = 0; x < w->reach->nranks; x++)
         prune_rank(w, x);
 }

@@ -22,8 +22,6 @@ static void add(peali_work *w, peali_loc **list, int32_t *n, int32_t *cap, peali
     if (*n == *cap) {
         int32_t grown = *cap ? 2 * *cap : 2;
         peali_loc *copy = peali_work_get(w, (size_t)grown, sizeof *copy);
-        if (!copy)
-            return;
         if (*n)
             memcpy(copy, *list, (size_t)*n * sizeof *copy);
         *list = copy;
@@ -64,8 +62,7 @@ static void publish(peali_work *w, peali_pending *p, const peali_events *allowed
         return;
     }
     p->allowed = peali_work_get(w, (size_t)w->nwords, sizeof *p->allowed);
-    if (p->allowed)
-        peali_events_join(w, p->allowed, allowed);
+    peali_events_join(w, p->allowed, allowed);
 }
 
 /* May rank RANK, where it stands in list order, be made to run P's share of work? */
@@ -77,8 +74,6 @@ static bool may_carry(const peali_work *w, const peali_pending *p, int32_t rank)
 static peali_pending *born(peali_work *w, int32_t exec, int32_t first, int32_t end)
 {
     peali_pending *p = peali_work_get(w, 1, sizeof *p);
-    if (!p)
-        return NULL;
     *p = (peali_pending){.exec = exec, .first = first, .end = end, .live = true};
     peali_work_push(w, &w->pendings, p);
     return p;
@@ -87,10 +82,8 @@ static peali_pending *born(peali_work *w, int32_t exec, int32_t first, int32_t e
 static peali_pending *fresh(peali_work *w, const peali_move *m, peali_loc src)
 {
     peali_pending *p = born(w, m->rank, m->first, m->end);
-    if (p) {
-        add_src(w, p, src);
-        add_dst(w, p, m->d);
-    }
+    add_src(w, p, src);
+    add_dst(w, p, m->d);
     return p;
 }
 
@@ -125,8 +118,6 @@ static void store(peali_work *w, peali_pending *p)
         fill_slot(w, p->src[i]);
     int32_t n = p->nsrc + p->ndst;
     peali_loc *locs = peali_work_get(w, (size_t)n, sizeof *locs);
-    if (w->failed) /* P may lack its operands too */
-        return;
     memcpy(locs, p->src, (size_t)p->nsrc * sizeof *locs);
     memcpy(locs + p->nsrc, p->dst, (size_t)p->ndst * sizeof *locs);
     peali_instr i = {.kind = PEALI_I_REDUCE, .nsrc = (uint16_t)p->nsrc, .ndst = (uint16_t)p->ndst, .peer = -1, .flag = -1};
@@ -145,8 +136,6 @@ static peali_pending *carve(peali_work *w, peali_pending *p, int32_t first, int3
         if (ranges[k][0] >= ranges[k][1])
             continue;
         part = born(w, p->exec, ranges[k][0], ranges[k][1]);
-        if (!part)
-            return NULL;
         if (p->allowed)
             publish(w, part, p->allowed);
         for (int32_t i = 0; i < p->nsrc; i++)
@@ -319,7 +308,7 @@ static void copy(peali_work *w, const peali_move *m)
     if (same(src, m->d))
         return;
     peali_pending *q = fresh(w, m, src);
-    if (q && p && p->allowed && src.rank != m->rank)
+    if (p && p->allowed && src.rank != m->rank)
         publish(w, q, p->allowed);
 }
 
@@ -383,8 +372,6 @@ void peali_fuse_reduce(peali_work *w, const peali_move *m)
     peali_pending *q = sum(w, m);
     if (!q)
         q = fresh(w, m, m->d);
-    if (!q)
-        return;
     add_src(w, q, src);
     if (p && p->allowed && src.rank != m->rank)
         publish(w, q, p->allowed);
@@ -445,8 +432,7 @@ void peali_fuse_overwrite(peali_work *w, peali_loc d, int32_t first, int32_t end
 peali_loc peali_fuse_land(peali_work *w, int32_t rank, int32_t first, int32_t end)
 {
     peali_landing *slot = peali_work_get(w, 1, sizeof *slot);
-    if (slot)
-        *slot = (peali_landing){.first = first, .end = end};
+    *slot = (peali_landing){.first = first, .end = end};
     int32_t no = w->landings[rank].n;
     peali_work_push(w, &w->landings[rank], slot);
     return (peali_loc){(int16_t)rank, (int16_t)(-1 - no), first};

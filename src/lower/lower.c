@@ -24,8 +24,6 @@ void peali_work_push(peali_work *w, peali_vec *v, void *what)
     if (v->n == v->cap) {
         int32_t cap = v->cap ? 2 * v->cap : 16;
         void **at = peali_work_get(w, (size_t)cap, sizeof *at);
-        if (!at)
-            return;
         if (v->n)
             memcpy(at, v->at, (size_t)v->n * sizeof *at);
         v->at = at;
@@ -37,8 +35,6 @@ void peali_work_push(peali_work *w, peali_vec *v, void *what)
 void peali_work_link(peali_work *w, peali_link **list, void *what)
 {
     peali_link *l = peali_work_get(w, 1, sizeof *l);
-    if (!l)
-        return;
     *l = (peali_link){what, *list};
     *list = l;
 }
@@ -100,9 +96,9 @@ static peal_status build_one(driver *d, int x)
         return PEAL_ERR_INVALID;
     }
     d->steps[x] = peali_work_get(w, (size_t)s->nops, sizeof **d->steps);
-    for (int32_t i = 0; d->steps[x] && i < s->nops; i++)
+    for (int32_t i = 0; i < s->nops; i++)
         d->steps[x][i].match = -1;
-    return d->steps[x] ? PEAL_OK : PEAL_ERR_MEMORY;
+    return PEAL_OK;
 }
 
 static peal_status build(driver *d)
@@ -117,8 +113,6 @@ static peal_status build(driver *d)
     w->code = peali_work_get(w, (size_t)n, sizeof *w->code);
     w->landings = peali_work_get(w, (size_t)n, sizeof *w->landings);
     w->outgoing = peali_work_get(w, (size_t)n, sizeof *w->outgoing);
-    if (w->failed)
-        return PEAL_ERR_MEMORY;
     peal_status status = PEAL_OK;
     for (int x = 0; x < n && status == PEAL_OK; x++)
         status = build_one(d, x);
@@ -130,7 +124,7 @@ static void find_dead(driver *d, int x)
 {
     const peal_sched *s = d->w.scheds[x];
     bool *live = peali_work_get(&d->w, (size_t)s->nbufs, sizeof *live);
-    for (int32_t i = s->nops - 1; live && i >= 0; i--) {
+    for (int32_t i = s->nops - 1; i >= 0; i--) {
         const peali_op *op = &s->ops[i];
         if (op->dst >= PEAL_BUF_TMP)
             live[op->dst] = op->verb == PEALI_REDUCE;
@@ -148,8 +142,6 @@ static peal_status match_from(driver *d, int x)
     const peal_sched *s = w->scheds[x];
     int n = w->reach->nranks;
     int32_t *next = peali_work_get(w, (size_t)n * PEAL_LANES, sizeof *next);
-    if (!next)
-        return PEAL_ERR_MEMORY;
     for (int32_t i = 0; i < s->nops; i++) {
         const peali_op *op = &s->ops[i];
         int y = is_message(op) ? within(w->reach, op->peer) : -1;
@@ -213,7 +205,7 @@ static void number_events(driver *d)
     w->nwords = (w->nevents + 63) / 64;
     w->list_order = peali_work_get(w, (size_t)n, sizeof *w->list_order);
     w->now = peali_work_get(w, (size_t)n, sizeof *w->now);
-    for (int x = 0; x < n && !w->failed; x++) {
+    for (int x = 0; x < n; x++) {
         w->list_order[x] = peali_work_get(w, (size_t)w->nwords, sizeof **w->list_order);
         w->now[x] = peali_work_get(w, (size_t)w->nwords, sizeof **w->now);
     }
@@ -240,9 +232,9 @@ static peal_status prepare(driver *d)
     w->ncells = w->npieces + nbufs - PEAL_BUF_TMP;
     w->cells = peali_work_get(w, (size_t)n * (size_t)w->ncells, sizeof *w->cells);
     number_events(d);
-    for (int x = 0; x < n && w->nevents > 0 && status == PEAL_OK && !w->failed; x++)
+    for (int x = 0; x < n && w->nevents > 0 && status == PEAL_OK; x++)
         status = peali_order_infer(w->scheds[x], &d->orders[x]);
-    return status == PEAL_OK && w->failed ? PEAL_ERR_MEMORY : status;
+    return status;
 }
 
 static bool overlap(const peali_op *writer, const peali_op *sent)
@@ -303,8 +295,6 @@ static void post(driver *d, int x, int32_t i, peali_loc at, const peali_move *m)
     const peali_op *op = &w->scheds[x]->ops[i];
     bool sends = op->verb == PEALI_SEND;
     peali_loc *locs = peali_work_get(w, 1, sizeof *locs);
-    if (!locs)
-        return;
     *locs = at;
     peali_instr instr = {.kind = sends ? PEALI_I_SEND : PEALI_I_RECV, .lane = op->lane, .peer = op->peer, .flag = -1};
     instr.nsrc = sends;
@@ -459,15 +449,15 @@ static peal_status drive(driver *d)
     int n = w->reach->nranks;
     for (int x = 0; x < n; x++)
         begin(d, x);
-    for (bool moved = true; moved && !w->failed;) {
+    for (bool moved = true; moved;) {
         moved = false;
         for (int x = 0; x < n; x++)
-            while (d->at[x] < w->scheds[x]->nops && ready(d, x, d->at[x]) && !w->failed) {
+            while (d->at[x] < w->scheds[x]->nops && ready(d, x, d->at[x])) {
                 take(d, x, d->at[x]++);
                 moved = true;
             }
     }
-    for (int x = 0; x < n && !w->failed; x++)
+    for (int x = 0; x < n; x++)
         if (d->at[x] < w->scheds[x]->nops) {
             peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, w->scheds[x]->rank, "%s %s: operation %d never becomes ready",
                       peal_kind_name(d->algo->kind), d->algo->name, (int)d->at[x]);
@@ -478,7 +468,7 @@ static peal_status drive(driver *d)
         end(d, x);
     if (w->mode == PEALI_PUSH)
         peali_emit_prune(w);
-    return w->failed ? PEAL_ERR_MEMORY : PEAL_OK;
+    return PEAL_OK;
 }
 
 static void finish(driver *d)
