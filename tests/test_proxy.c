@@ -66,32 +66,75 @@ __attribute__((no_sanitize("thread"))) static peal_status flush(void *arg)
     return PEAL_OK;
 }
 
+/* So that each lane has both. */
+static bool by_lines(uint32_t lane, uint32_t epoch)
+{
+    return (lane + epoch) % 3 == 0;
+}
+
+static peali_post_half *lines_of(seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
+{
+    return (peali_post_half *)(s->post + 1) + unit_of(s, sends, lane, epoch, peer) * (PEALI_POST_UNIT / sizeof(peali_post_half));
+}
+
+/* The later half, and then the earlier one. */
+static void lay(peali_post_half *line, uint32_t flag, uint64_t value)
+{
+    peali_store_release(&line[1], (value >> 32) | (uint64_t)flag << 32);
+    peali_clock_yield();
+    peali_store_release(&line[0], (uint32_t)value | (uint64_t)flag << 32);
+}
+
 /* As give_order of the kernels; it pairs with the proxy's take. */
 static void order(seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
 {
     const uint32_t number = ++s->orders[lane];
-    peali_post_order *o = &s->post->orders[lane][number % PEALI_POST_ORDERS];
-    o->signature = s->signature;
-    o->epoch = epoch;
-    o->peer = (uint16_t)peer;
-    o->lane = 0;
-    o->sends = sends;
-    o->at = unit_of(s, sends, lane, epoch, peer);
-    o->units = 2;
-    o->slot = peer;
-    o->flag = epoch | 0x80000000u;
-    peali_store_release(&o->number, number);
+    const bool lines = by_lines(lane, epoch);
+    const peali_post_order o = {.signature = s->signature, .epoch = epoch, .at = unit_of(s, sends, lane, epoch, peer),
+                                .units = lines ? 1 : 2, .flag = epoch | 0x80000000u, .peer = (uint16_t)peer,
+                                .slot = (uint8_t)peer, .sends = sends, .lines = lines};
+    uint32_t word[PEALI_POST_HALVES];
+    memcpy(word, &o, sizeof o);
+    for (uint32_t k = 0; k < PEALI_POST_HALVES; k++) { /* in no order of their own */
+        const uint32_t i = (k * 3 + number) % PEALI_POST_HALVES;
+        peali_store_release(&s->post->orders[lane][number % PEALI_POST_ORDERS][i], word[i] | (uint64_t)number << 32);
+        if (k == PEALI_POST_HALVES / 2)
+            peali_clock_yield();
+    }
 }
 
 /* False: the proxy has given up, or 20 s are over. */
+static bool wait_on(const seat *s, int64_t end_ns)
+{
+    peali_clock_yield();
+    return peali_proxy_ask(s->proxy).status == PEAL_OK && peali_clock_ns() < end_ns;
+}
+
 static bool becomes(const seat *s, const uint32_t *at, uint32_t value)
 {
     const int64_t end_ns = peali_clock_ns() + 20 * INT64_C(1000000000);
-    while ((int32_t)(peali_load_acquire(at) - value) < 0) { /* pairs with the proxy's releases */
-        if (peali_proxy_ask(s->proxy).status != PEAL_OK || peali_clock_ns() > end_ns)
+    while ((int32_t)(peali_load_acquire(at) - value) < 0) /* pairs with the proxy's releases */
+        if (!wait_on(s, end_ns))
             return false;
-        peali_clock_yield();
+    return true;
+}
+
+/* What PEER sent, when it is there. */
+static bool arrives(seat *s, uint32_t lane, uint32_t epoch, uint32_t peer, uint64_t *value)
+{
+    const int64_t end_ns = peali_clock_ns() + 20 * INT64_C(1000000000);
+    const uint32_t flag = epoch | 0x80000000u;
+    if (!by_lines(lane, epoch)) {
+        bool there = becomes(s, &s->post->flags[lane][epoch % 2][peer], flag);
+        *value = there ? data_of(s, false, lane, epoch, peer)[0] : 0;
+        return there;
     }
+    const peali_post_half *line = lines_of(s, false, lane, epoch, peer);
+    peali_post_half first, second;
+    while ((first = peali_load_acquire(&line[0])) >> 32 != flag || (second = peali_load_acquire(&line[1])) >> 32 != flag)
+        if (!wait_on(s, end_ns))
+            return false;
+    *value = (uint32_t)first | second << 32;
     return true;
 }
 
@@ -103,8 +146,12 @@ static bool exchange(seat *s, uint32_t lane, uint32_t epoch, uint32_t before)
     for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++) {
         if (peer == (uint32_t)s->rank)
             continue;
-        data_of(s, true, lane, epoch, peer)[0] = epoch * 10000 + lane * 1000 + (uint32_t)s->rank * 10 + peer;
+        const uint64_t value = epoch * 10000 + lane * 1000 + (uint32_t)s->rank * 10 + peer;
+        if (!by_lines(lane, epoch))
+            data_of(s, true, lane, epoch, peer)[0] = value;
         order(s, true, lane, epoch, peer);
+        if (by_lines(lane, epoch))
+            lay(lines_of(s, true, lane, epoch, peer), epoch | 0x80000000u, value << 32 | ~(uint32_t)value);
     }
     for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++)
         if (peer != (uint32_t)s->rank)
@@ -112,21 +159,24 @@ static bool exchange(seat *s, uint32_t lane, uint32_t epoch, uint32_t before)
     for (uint32_t peer = 0; peer < (uint32_t)s->n; peer++) {
         if (peer == (uint32_t)s->rank)
             continue;
-        if (!becomes(s, &s->post->flags[lane][epoch % 2][peer], epoch | 0x80000000u))
+        uint64_t value, wanted = epoch * 10000 + lane * 1000 + peer * 10 + (uint32_t)s->rank;
+        if (!arrives(s, lane, epoch, peer, &value))
             return false;
-        s->wrong += data_of(s, false, lane, epoch, peer)[0] != epoch * 10000 + lane * 1000 + peer * 10 + (uint32_t)s->rank;
+        s->wrong += value != (by_lines(lane, epoch) ? wanted << 32 | ~(uint32_t)wanted : wanted);
     }
     return true;
 }
 
 static void begin(seat *s)
 {
-    s->post = aligned_alloc(1024, sizeof *s->post);
-    memset(s->post, 0, sizeof *s->post);
+    const size_t lines_bytes = WORDS * sizeof(uint64_t);
+    s->post = aligned_alloc(1024, sizeof *s->post + lines_bytes);
+    memset(s->post, 0, sizeof *s->post + lines_bytes);
     s->messages = calloc(WORDS, sizeof *s->messages);
     s->seen = on_device ? calloc(WORDS, sizeof *s->seen) : s->messages;
     s->device = (struct peali_proxy_device){s, flush};
-    const peali_proxy_box box = {s->post, (unsigned char *)s->messages, LANES, 2 * PEALI_POST_UNIT, on_device ? &s->device : NULL};
+    const peali_proxy_box box = {s->post, lines_bytes, (unsigned char *)s->messages, LANES, 2 * PEALI_POST_UNIT,
+                                 on_device ? &s->device : NULL};
     for (uint32_t *flag = s->post->flags[0][0]; flag < s->post->flags[LANES][0]; flag++)
         *flag = 0x80000000u; /* so that all are compared alike */
     memset(s->orders, 0, sizeof s->orders);

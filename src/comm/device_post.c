@@ -257,8 +257,8 @@ static peal_status begin(peali_device *d, const peali_team_mail *mail)
 {
     peal_comm *comm = d->comm;
     const peali_cuda_layout *l = peali_team_layout(d->team);
-    peali_proxy_box box = {.post = peali_team_post(d->team), .messages = mail->at, .lanes = l->lanes,
-                           .most = l->area_bytes[PEALI_CUDA_BULK], .device = mail->device ? &d->gpu : NULL};
+    peali_proxy_box box = {.post = peali_team_post(d->team), .lines_bytes = peali_team_lines_bytes(d->team), .messages = mail->at,
+                           .lanes = l->lanes, .most = l->area_bytes[PEALI_CUDA_BULK], .device = mail->device ? &d->gpu : NULL};
     peali_net *net;
     peal_status status = peali_net_shared_create(comm->net, &net);
     if (status != PEAL_OK)

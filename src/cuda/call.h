@@ -54,7 +54,7 @@ enum {
     PEALI_CUDA_OUT,
     PEALI_CUDA_TMP,
     PEALI_CUDA_SLOT,
-    PEALI_CUDA_ARRIVES = PEALI_CUDA_SLOT + PEALI_CUDA_RANKS, /* a slot that a message fills */
+    PEALI_CUDA_ARRIVES = PEALI_CUDA_SLOT + PEALI_CUDA_RANKS, /* a slot that a message fills; in lines, it is read like the others */
     PEALI_CUDA_LEAVES,                                       /* a slot that a message takes */
     PEALI_CUDA_WHERES
 };
@@ -72,7 +72,7 @@ typedef struct peali_cuda_loc {
 enum {
     PEALI_CUDA_FROM_SLOTS = 1,
     PEALI_CUDA_TO_SLOTS = 2,
-    PEALI_CUDA_MANY_OWN = 4,
+    PEALI_CUDA_MANY_OWN = 4, /* or one that a message fills with lines, beside others */
     PEALI_CUDA_WITHIN = 8,
     PEALI_CUDA_OWN_WHERE = 16,
 };
@@ -159,11 +159,11 @@ typedef struct peali_cuda_lane {
     uint32_t heard; /* 1: by the end of the last one, every rank was known to have begun it */
     uint32_t calls; /* lane 0: so far */
     uint32_t dead;  /* 1: the report is not FINE */
-    uint32_t noticed; /* lane 0: 1: this call has told that it waits */
     uint32_t orders;  /* so far */
     uint32_t before;  /* orders before those of the last slice that had any, */
     uint32_t posted;  /* which was of this epoch */
     uint32_t over;    /* orders up to this one, at least, are over */
+    uint32_t noticed; /* lane 0: 1: this call has told that it waits */
     uint32_t pad[3];
 } peali_cuda_lane;
 

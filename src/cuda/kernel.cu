@@ -26,6 +26,10 @@ template <class P, int K> DEVICE void add_slot(const task &t, uint32_t k, int i,
     const uint32_t before = words_before(t, loc);
     from.locs = t.op.locs + k - i;
     from.slots |= 1U << i;
+    if (P::RARE && K == 1 && loc.where == PEALI_CUDA_ARRIVES) {
+        from.area = t.s.c.scratch[PEALI_CUDA_ARRIVES - PEALI_CUDA_SLOT] + t.s.area;
+        from.letter = true;
+    }
     from.slot[i] = loc.at * PEALI_CUDA_PACK;
     if (P::skewed(before))
         from.skewed |= 1U << i;
@@ -35,7 +39,7 @@ template <class P, int K> DEVICE void add_slot(const task &t, uint32_t k, int i,
 
 template <int K> DEVICE sources<K> no_sources(const task &t)
 {
-    sources<K> from = {{false, false, false, 0}, t.op.locs, 0, 0, K, t.s.c.scratch[t.s.c.me] + t.s.area, {0}};
+    sources<K> from = {{false, false, false, 0}, t.op.locs, 0, 0, K, t.s.c.scratch[t.s.c.me] + t.s.area, false, {0}};
     return from;
 }
 
@@ -215,11 +219,12 @@ template <class P, class A> DEVICE bool reduce_each(ready<P> &o)
         for (uint32_t k = 0; k < t.op.nsrc; k++) {
             const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + k];
             sources<1> from = no_sources<1>(t);
-            if (loc.where < PEALI_CUDA_SLOT || loc.where == PEALI_CUDA_ARRIVES)
+            if (loc.where < PEALI_CUDA_SLOT || (!P::AHEAD && loc.where == PEALI_CUDA_ARRIVES)) {
                 o.own = static_cast<own_source &>(from) = own_of<P>(t, loc, loc.where);
-            else
+                o.load_ahead(p, o.ahead);
+            } else {
                 add_slot<P>(t, k, 0, from);
-            o.load_ahead(p, o.ahead);
+            }
             if (!fetch<P>(t, from, p, o.ahead, v))
                 return false;
             UNROLL
@@ -253,24 +258,6 @@ template <class P, class A> DEVICE bool operate(ready<P> &o, bool ok)
     return P::end(o.t, ok);
 }
 
-/*
- * The messages of the slice before the last are over, whose areas this one takes: then those of two slices, at most, are under way.
- * As a rule that has been seen while the last one waited (bulk::begin).
- */
-DEVICE bool get_areas(const slice &s, bool ok)
-{
-    const peali_cuda_lane *lane = &s.c.lane[s.lane];
-    wait w(s.c, s.epoch, PEALI_CUDA_OPS + 2);
-    if (s.thread == 0) {
-        const uint32_t orders = s.epoch - lane->posted == 1 ? lane->before : lane->orders;
-        uint32_t over = load_relaxed(&lane->over);
-        while (ok && ahead(over, orders) < 0) {
-            over = look_over(s);
-            ok = ahead(over, orders) >= 0 || w.on();
-        }
-    }
-    return !meet(s.threads, !ok);
-}
 
 /* The sums of the wanted blocks become averages. They were stored by whichever thread had them. */
 DEVICE bool average(const slice &s, bool ok)
@@ -290,11 +277,36 @@ DEVICE bool average(const slice &s, bool ok)
     return true;
 }
 
-/* What a CTA's lane has on record as a slice begins. FRESH: this launch has not told that this thread has read it. */
+/*
+ * What a CTA's lane has on record as a slice begins. FRESH: this launch has not told that this thread has read it. Mail is for
+ * thread 0: orders, before, posted and over.
+ */
 struct record {
     uint32_t epoch, heard, dead;
     bool fresh;
+    quad mail;
 };
+
+/*
+ * The messages of the slice before the last are over, whose areas this one takes: then those of two slices, at most, are under way.
+ * As a rule that has been seen while the last one waited (bulk::begin, ll_rare::gather).
+ */
+DEVICE bool get_areas(slice &s, const record &r, bool ok)
+{
+    const uint32_t orders = s.epoch - r.mail.z == 1 ? r.mail.y : r.mail.x;
+    wait w(s.c, s.epoch, PEALI_CUDA_OPS + 2);
+    uint32_t over = r.mail.w;
+    s.orders = r.mail.x;
+    while (ok && s.thread == 0 && ahead(over, orders) < 0) {
+        over = note_over(s, look_over(s));
+        ok = ahead(over, orders) >= 0 || w.on();
+    }
+    if (meet(s.threads, !ok))
+        return false;
+    if (due(s))
+        clean_mail(s);
+    return true;
+}
 
 /* From here on S is of the epoch after that of R, and peers may be stored to. */
 template <class P> DEVICE bool enter(slice &s, const record &r)
@@ -305,7 +317,7 @@ template <class P> DEVICE bool enter(slice &s, const record &r)
         tell_left(s, r.epoch, r.fresh);
     if (!r.heard)
         ok = get_credit(s, ok);
-    return !P::AHEAD && s.c.messages ? get_areas(s, ok) : ok;
+    return P::RARE && s.c.messages ? get_areas(s, r, ok) : ok;
 }
 
 /* Of a run of operations each takes as many warps: what this thread does of it. Warps that are left over do nothing. */
@@ -415,6 +427,9 @@ template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), asked = ask_for_parameters(c);
     peali_cuda_lane *lane = &c.lane[cta_here()];
     const quad first = load_line((const unsigned char *)lane + got(asked)); /* epoch, heard, calls, dead */
+    quad mail = {};
+    if (P::RARE && c.messages)
+        mail = load_line((const unsigned char *)&lane->orders);
     if (P::DIRECT && c.direct.slices > 0 && thread < c.nranks)
         fence_all(); /* for what it says in agree; a microsecond, beside that of the record */
     if (thread >= threads) {
@@ -427,21 +442,23 @@ template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
         return;
     }
     const uint32_t touched = P::AHEAD ? touch_first(c, thread) : 0;
-    record r = {first.x, first.y, first.w, true};
+    record r = {first.x, first.y, first.w, true, mail};
     const bool direct = P::DIRECT && c.direct.slices > 0;
     bool agreed = false;
     if (direct) {
         if (!run_direct<A>(direct_slice(c, cta_here(), r.epoch + 1), r, &agreed))
             return;
         come_by(threads);
-        r = {r.epoch + 1, 1, r.dead, false};
+        r = {r.epoch + 1, 1, r.dead, false, quad()};
     }
     const uint32_t ctas = working_ctas<P>(c);
     for (uint32_t number = agreed || cta_here() >= ctas ? c.slices : cta_here(); number < c.slices; number += ctas) {
         slice s = slice_of(c, number);
+        if (P::RARE && c.messages && !r.fresh)
+            r.mail = load_line((const unsigned char *)&lane->orders);
         if (!run_slice<P, A>(s, r, c.slices - number <= ctas))
             return;
-        r = {r.epoch + 1, c.all_hear, r.dead, false};
+        r = {r.epoch + 1, c.all_hear, r.dead, false, quad()};
     }
     if (thread >= 32 || (!direct && cta_here() >= c.slices))
         return;

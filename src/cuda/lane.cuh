@@ -49,9 +49,8 @@ DEVICE bool get_credit(const slice &s, bool ok)
 DEVICE void note_orders(const slice &s)
 {
     peali_cuda_lane *lane = &s.c.lane[s.lane];
-    lane->before = lane->orders;
-    lane->orders += s.c.messages;
-    lane->posted = s.epoch;
+    store_word((uint64_t *)&lane->orders, (s.orders + s.c.messages) | (uint64_t)s.orders << 32);
+    store_relaxed(&lane->posted, s.epoch);
 }
 
 /*
@@ -61,23 +60,43 @@ DEVICE void note_orders(const slice &s)
  * (fence_all, meet, then what says that it has left: `left`, or the first store of the next slice).
  */
 enum { CLEAN_EVERY = 1024, CLEAN_BYTES = 1024 };
+
+DEVICE void clear(const slice &s, unsigned char *at, uint32_t bytes)
+{
+    const quad zero = {0, 0, 0, 0};
+    for (uint32_t i = s.thread; i < bytes / sizeof zero; i += s.threads)
+        store_line(at + i * sizeof zero, zero);
+}
+
+/* Of lines PROTO, whose areas begin at LINES: this slice's. */
+DEVICE void clear_part(const slice &s, unsigned char *lines, int proto)
+{
+    const uint64_t bytes = s.c.layout.area_bytes[proto];
+    const uint32_t part = s.epoch / CLEAN_EVERY % (uint32_t)(bytes / CLEAN_BYTES);
+    clear(s, lines + (2 * s.lane + (s.epoch & 1)) * bytes + part * (uint64_t)CLEAN_BYTES, CLEAN_BYTES);
+}
+
 DEVICE void clean(const slice &s)
 {
     const peali_cuda_layout &l = s.c.layout;
     unsigned char *scratch = s.c.scratch[s.c.me];
-    uint64_t area = 2 * s.lane + (s.epoch & 1);
-    const quad zero = {0, 0, 0, 0};
-    for (int proto = PEALI_CUDA_LL; proto <= PEALI_CUDA_LL128 && s.lane < l.lanes; proto++) {
-        uint32_t part = s.epoch / CLEAN_EVERY % (uint32_t)(l.area_bytes[proto] / CLEAN_BYTES);
-        unsigned char *at = scratch + l.areas[proto] + area * l.area_bytes[proto] + part * (uint64_t)CLEAN_BYTES;
-        for (uint32_t i = s.thread; i < CLEAN_BYTES / sizeof zero; i += s.threads)
-            store_line(at + i * sizeof zero, zero);
-    }
-    uint32_t *flags = (uint32_t *)(scratch + l.flags) + area * PEALI_CUDA_SLOTS;
+    uint32_t *flags = (uint32_t *)(scratch + l.flags) + (2 * s.lane + (s.epoch & 1)) * PEALI_CUDA_SLOTS;
+    for (int proto = PEALI_CUDA_LL; proto <= PEALI_CUDA_LL128 && s.lane < l.lanes; proto++)
+        clear_part(s, scratch + l.areas[proto], proto);
     for (uint32_t i = s.thread; i < PEALI_CUDA_SLOTS; i += s.threads)
         store_relaxed(&flags[i], 0);
-    for (uint32_t i = s.thread; i < s.c.nranks * PEALI_CUDA_VOTE / sizeof zero; i += s.threads)
-        store_line(vote_at(s, s.c.me, 0, 0) + i * sizeof zero, zero);
+    clear(s, vote_at(s, s.c.me, 0, 0), s.c.nranks * PEALI_CUDA_VOTE);
+    fence_all();
+    meet(s.threads, false);
+}
+
+/* The same for messages, as a slice begins that may take their areas: no order for these has been given yet. */
+DEVICE void clean_mail(const slice &s)
+{
+    unsigned char *lines = (unsigned char *)(s.c.post + 1);
+    clear_part(s, lines, PEALI_CUDA_LL);
+    clear_part(s, lines + 2 * s.c.layout.lanes * s.c.layout.area_bytes[PEALI_CUDA_LL], PEALI_CUDA_LL);
+    clear(s, (unsigned char *)s.c.post->flags[s.lane][s.epoch & 1], sizeof s.c.post->flags[0][0]);
     fence_all();
     meet(s.threads, false);
 }

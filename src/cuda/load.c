@@ -38,7 +38,7 @@ static uint64_t up(uint64_t x, uint64_t step)
 /*
  * The shares of a lane's memory: scratch 4/64; lines of 16 bytes, so that of 8 MiB, 64 lanes exchange 512 KiB of 2 ranks, or 64 KiB
  * of 4; lines of 128 bytes, so that 1 MiB of 2 or 4 ranks is a slice for each of 64 CTAs; and bulk what is left: with 16/64 it took
- * 1.3 to 1.6 times as long on 2 H200 as with 24/64. FAR: all calls are by bulk, none is direct.
+ * 1.3 to 1.6 times as long on 2 H200 as with 24/64. FAR: no call is direct, and lines are for short ones.
  */
 static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, bool far, uint32_t lanes)
 {
@@ -103,14 +103,14 @@ static bool is_message(const peali_instr *i)
     return i->kind == PEALI_I_SEND || i->kind == PEALI_I_RECV;
 }
 
-/* Each message has data apart from its flag. */
+/* Lines of 128 bytes arrive whole over NVLink alone. */
 static bool for_kernels(const peali_program *p, peali_cuda_proto proto)
 {
     int messages = 0;
     for (int32_t i = 0; i < p->ninstrs; i++)
         messages += is_message(&p->instrs[i]);
     return p->mode == PEALI_PUSH && p->nreach <= PEALI_CUDA_RANKS && p->nblocks <= UINT16_MAX && messages <= PEALI_POST_SLOTS &&
-           (p->nreach == p->nranks || proto == PEALI_CUDA_BULK);
+           (p->nreach == p->nranks || proto != PEALI_CUDA_LL128);
 }
 
 static void note_arrivals(loader *l)
@@ -292,7 +292,10 @@ static void add_sources(loader *l, peali_cuda_op *op, const peali_loc *locs)
     for (int k = 0; k < op->nsrc; k++) {
         add_loc(l, op, locs[k], PEALI_CUDA_FROM_SLOTS);
         const uint8_t where = l->call->locs[l->nlocs - 1].where;
-        if (where >= PEALI_CUDA_SLOT && where != PEALI_CUDA_ARRIVES)
+        const bool arrives = where == PEALI_CUDA_ARRIVES, bulk = l->call->proto == PEALI_CUDA_BULK;
+        if (arrives && !bulk && op->nsrc > 1)
+            op->slots |= PEALI_CUDA_MANY_OWN;
+        if (where >= PEALI_CUDA_SLOT && !(arrives && bulk))
             continue;
         op->slots |= op->own < op->nsrc ? PEALI_CUDA_MANY_OWN : 0;
         op->own = (uint8_t)k;
@@ -477,7 +480,7 @@ void peali_cuda_order(peali_cuda_call *call, uint32_t threads)
 
 static void note_rare(peali_cuda_call *c)
 {
-    c->rare |= c->scaled || c->ranks;
+    c->rare |= c->scaled || c->ranks || c->messages;
     for (uint32_t n = 0; n < c->nops; n++)
         c->rare |= c->ops[n].nsrc > PEALI_CUDA_FEW || (c->ops[n].slots & PEALI_CUDA_MANY_OWN);
 }

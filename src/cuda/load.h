@@ -38,9 +38,9 @@ uint32_t peali_cuda_longest(const peali_program *program, const peali_cuda_job *
  * deadline, signature). The slices are as many as make the landings of one fit LAYOUT's areas. CTAS: of the launch, at least 1.
  * JOB's kind is that of the program's algorithm.
  *
- * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED the program is longer than a launch takes, has messages to ranks out of reach in another
- *          protocol than bulk, or reduces what the kernels do not (long double, products of complex numbers). Nothing is logged.
- *          The same on all ranks, if they give the same job and layout.
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED the program is longer than a launch takes, has messages to ranks out of reach in lines of
+ *          128 bytes, or reduces what the kernels do not (long double, products of complex numbers). Nothing is logged. The same on
+ *          all ranks, if they give the same job and layout.
  */
 PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job,
                                             const peali_cuda_layout *layout, peali_cuda_call *call, uint32_t *ctas);

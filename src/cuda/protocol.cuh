@@ -58,6 +58,7 @@ template <int K> struct sources : own_source {
     uint32_t skewed;          /* bits, LL128: the range begins within a line */
     int own;                  /* none: as many as there are sources */
     const unsigned char *area;
+    bool letter;              /* of the one source of ll_rare: a message fills it */
     uint32_t slot[K];         /* bytes from there to word 0 of the range, or (skewed) of the slot */
 };
 
@@ -287,45 +288,80 @@ struct ll128 : lines {
     }
 };
 
-/* The same, for whatever comes. */
-struct ll_rare : ll {
-    enum { RARE = 1, RUNS = 1 };
-};
-struct ll128_rare : ll128 {
-    enum { RARE = 1 };
-};
-
 /*
- * For thread 0: the message of an operation, whose data (if it is to be sent) is there by now, becomes the proxy's, to which the
- * number is released.
+ * For thread 0: the message of an operation becomes the proxy's, which takes the order when all of it is there. What an area held
+ * before has been read: the threads that did have met since.
  */
-DEVICE void give_order(const task &t, const peali_cuda_loc &loc)
+DEVICE void give_order(const task &t, const peali_cuda_loc &loc, peali_cuda_proto proto)
 {
     const peali_cuda_call &c = t.s.c;
-    const uint32_t number = c.lane[t.s.lane].orders + t.op.number + 1;
-    peali_post_order *order = &c.post->orders[t.s.lane][number % PEALI_POST_ORDERS];
-    order->signature = c.signature;
-    order->epoch = t.s.epoch;
-    order->peer = t.op.peer;
-    order->lane = t.op.lane;
-    order->sends = loc.where == PEALI_CUDA_LEAVES;
-    order->at = (uint32_t)((uint64_t)(slot_at(t.s, loc) - messages_of(c)) / PEALI_POST_UNIT) - 1;
-    order->units = t.r.words / 2 + 1;
-    order->slot = loc.slot;
-    order->flag = t.s.flag;
-    store_release(&order->number, number);
+    const bool lines = proto == PEALI_CUDA_LL;
+    const uint32_t number = t.s.orders + t.op.number + 1;
+    const uint32_t unit = (uint32_t)((uint64_t)(slot_at(t.s, loc) - messages_of(c, proto)) / PEALI_POST_UNIT);
+    peali_post_order order = {};
+    order.signature = c.signature;
+    order.epoch = t.s.epoch;
+    order.at = lines ? unit : unit - 1;
+    order.units = lines ? t.r.words : t.r.words / 2 + 1;
+    order.flag = t.s.flag;
+    order.peer = t.op.peer;
+    order.slot = loc.slot;
+    order.lane = t.op.lane;
+    order.sends = loc.where == PEALI_CUDA_LEAVES;
+    order.lines = lines;
+    uint32_t word[PEALI_POST_HALVES];
+    memcpy(word, &order, sizeof order);
+    unsigned char *at = (unsigned char *)c.post->orders[t.s.lane][number % PEALI_POST_ORDERS];
+    UNROLL
+    for (int i = 0; i < PEALI_POST_HALVES; i += 2) {
+        const quad halves = {word[i], number, word[i + 1], number};
+        store_line(at + i * sizeof(peali_post_half), halves);
+    }
 }
 
 /*
  * Notes how many orders of S's lane are over, so that the next slice need not look: that takes a microsecond, in which who waits
  * for a message has nothing else to do.
  */
-DEVICE uint32_t look_over(const slice &s)
+DEVICE uint32_t note_over(const slice &s, const quad &over)
 {
-    const uint32_t over = load_acquire(&s.c.post->over[s.lane].number);
-    store_relaxed(&s.c.lane[s.lane].over, over);
-    return over;
+    store_relaxed(&s.c.lane[s.lane].over, over.x);
+    return over.x;
 }
+
+DEVICE quad look_over(const slice &s)
+{
+    return load_line((const unsigned char *)&s.c.post->over[s.lane]);
+}
+
+/* The same, for whatever comes, also in lines of messages. */
+struct ll_rare : ll {
+    enum { RARE = 1, RUNS = 1 };
+
+    template <int K>
+    static DEVICE_MEMBER bool gather(const task &t, const sources<K> &from, const place &p, uint64_t (*v)[WORDS], uint64_t *own)
+    {
+        const bool looks = K == 1 && from.letter && t.thread == 0;
+        quad over = {};
+        if (looks)
+            over = look_over(t.s);
+        const bool ok = ll::gather<K>(t, from, p, v, own);
+        if (looks)
+            (void)note_over(t.s, over);
+        return ok;
+    }
+
+    static DEVICE_MEMBER bool end(const task &t, bool ok)
+    {
+        const peali_cuda_loc &loc = t.s.c.locs[t.op.locs + t.op.nsrc];
+        if (ok && t.thread == 0 && t.op.nput > 0 && loc.where >= PEALI_CUDA_ARRIVES)
+            give_order(t, loc, PEALI_CUDA_LL);
+        return ok;
+    }
+};
+struct ll128_rare : ll128 {
+    enum { RARE = 1 };
+};
 
 /*
  * Data without flags, and one flag a slot. A thread for each source waits for its flag (load_acquire, which pairs with
@@ -390,7 +426,7 @@ struct bulk {
                 continue;
             const peali_cuda_loc &loc = c.locs[op.locs + t.thread % 32];
             if (loc.where == PEALI_CUDA_ARRIVES)
-                (void)look_over(t.s);
+                (void)note_over(t.s, look_over(t.s));
             while (ok && loc.where >= PEALI_CUDA_SLOT && load_acquire(flag_at(t, loc)) != t.s.flag)
                 ok = w.on();
         }
@@ -522,8 +558,10 @@ struct bulk {
             if (t.thread % 32 >= op.ndst)
                 continue;
             const peali_cuda_loc &loc = c.locs[op.locs + op.nsrc + t.thread % 32];
+            if (loc.where == PEALI_CUDA_LEAVES)
+                fence_all();
             if (loc.where >= PEALI_CUDA_ARRIVES)
-                give_order(t, loc);
+                give_order(t, loc, PEALI_CUDA_BULK);
             else if (loc.where >= PEALI_CUDA_SLOT)
                 store_release(flag_at(t, loc), t.s.flag);
         }

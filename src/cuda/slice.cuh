@@ -13,6 +13,7 @@ struct slice {
     uint64_t at;     /* bytes from the start of a part to this slice */
     uint64_t area;   /* bytes from the start of a rank's scratch to this slice's landing area */
     bool aligned;    /* as in the call, of all vectors that this slice touches */
+    uint32_t orders = 0; /* for thread 0: before those of this slice */
 };
 
 /*
@@ -205,10 +206,10 @@ DEVICE unsigned char *scratch_at(const slice &s, const peali_cuda_loc &loc)
     return s.c.scratch[s.c.me] + l.tmp + s.lane * l.tmp_bytes + loc.at * (uint64_t)PEALI_CUDA_PACK;
 }
 
-/* Where all messages begin: with the areas of those that arrive. */
-DEVICE const unsigned char *messages_of(const peali_cuda_call &c)
+/* Where all messages begin, or their lines: with the areas of those that arrive. */
+DEVICE const unsigned char *messages_of(const peali_cuda_call &c, int proto)
 {
-    return c.scratch[PEALI_CUDA_ARRIVES - PEALI_CUDA_SLOT] + c.layout.areas[PEALI_CUDA_BULK];
+    return c.scratch[PEALI_CUDA_ARRIVES - PEALI_CUDA_SLOT] + c.layout.areas[proto];
 }
 
 DEVICE const uint64_t *board_of(const peali_cuda_call &c, uint32_t call)

@@ -124,10 +124,15 @@ peal_status peali_team_open(peali_team **team, int rank, peali_team_card *card)
     return status;
 }
 
-/* Of a lane's messages one way: two areas. */
-static size_t mail_bytes(const peali_team *t)
+/* Of messages one way: two areas for each lane. */
+static size_t way_bytes(const peali_team *t, int proto)
 {
-    return 2 * t->layout.lanes * t->layout.area_bytes[PEALI_CUDA_BULK];
+    return 2 * t->layout.lanes * t->layout.area_bytes[proto];
+}
+
+size_t peali_team_lines_bytes(const peali_team *team)
+{
+    return 2 * way_bytes(team, PEALI_CUDA_LL);
 }
 
 peal_status peali_team_make_post(peali_team *team)
@@ -136,7 +141,7 @@ peal_status peali_team_make_post(peali_team *team)
     peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
     if (status != PEAL_OK)
         return status;
-    status = get_host(team, sizeof *team->post, (void **)&team->post, &team->post_there);
+    status = get_host(team, sizeof *team->post + peali_team_lines_bytes(team), (void **)&team->post, &team->post_there);
     peali_gpu_leave(team->gpu, &visit);
     return status;
 }
@@ -167,7 +172,7 @@ peal_status peali_team_make_mail(peali_team *team, bool device, const peali_team
     peal_status status = peali_gpu_enter(team->gpu, team->rank, &visit);
     if (status != PEAL_OK)
         return status;
-    team->mail = (peali_team_mail){.bytes = 2 * mail_bytes(team), .device = device};
+    team->mail = (peali_team_mail){.bytes = 2 * way_bytes(team, PEALI_CUDA_BULK), .device = device};
     status = device ? get_device_mail(team) : get_host(team, team->mail.bytes, (void **)&team->mail.at, &team->mail_there);
     peali_gpu_leave(team->gpu, &visit);
     *mail = &team->mail;
@@ -275,9 +280,10 @@ void peali_team_address(const peali_team *t, peali_cuda_call *call, const void *
     for (int x = 0; x < t->n; x++)
         call->scratch[x] = (unsigned char *)(uintptr_t)t->scratch[x];
     if (t->post) {
-        peali_cu_ptr arrives = t->mail_there - t->layout.areas[PEALI_CUDA_BULK];
+        const bool bulk = call->proto == PEALI_CUDA_BULK;
+        peali_cu_ptr arrives = (bulk ? t->mail_there : t->post_there + sizeof *t->post) - t->layout.areas[call->proto];
         call->scratch[PEALI_CUDA_ARRIVES - PEALI_CUDA_SLOT] = (unsigned char *)(uintptr_t)arrives;
-        call->scratch[PEALI_CUDA_LEAVES - PEALI_CUDA_SLOT] = (unsigned char *)(uintptr_t)(arrives + mail_bytes(t));
+        call->scratch[PEALI_CUDA_LEAVES - PEALI_CUDA_SLOT] = (unsigned char *)(uintptr_t)(arrives + way_bytes(t, call->proto));
         call->post = (peali_post *)(uintptr_t)t->post_there;
     }
     call->layout = t->layout;

@@ -65,9 +65,13 @@ PEAL_MUST_CHECK peal_status peali_team_meet(peali_team *team, const peali_team_c
  */
 void peali_team_limit(peali_team *team, uint64_t scratch, int within, bool apart);
 
-/* After meet, for programs with messages: makes their post, in host memory. PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_CUDA (logged). */
+/*
+ * After meet, for programs with messages: makes their post, in host memory, and behind it so many bytes of lines, of which half are
+ * for what arrives. PEAL_OK; PEAL_ERR_MEMORY; PEAL_ERR_CUDA (logged).
+ */
 PEAL_MUST_CHECK peal_status peali_team_make_post(peali_team *team);
 peali_post *peali_team_post(const peali_team *team);
+size_t peali_team_lines_bytes(const peali_team *team);
 
 /* Where the messages lie that a post speaks of. */
 typedef struct peali_team_mail {

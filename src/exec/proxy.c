@@ -60,6 +60,7 @@ struct peali_proxy {
     peali_proxy_word told; /* by this rank; words are the first share's */
     line *lines;           /* per rank */
     peali_proxy_box box;
+    unsigned char *plain;  /* what the lines hold, as messages, each where its lines are */
     uint32_t nshares;
     share shares[PEALI_CLERKS];
     desk desks[];
@@ -67,12 +68,47 @@ struct peali_proxy {
 
 static unsigned char *message_of(const peali_proxy *p, const peali_post_order *o)
 {
-    return p->box.messages + (size_t)o->at * PEALI_POST_UNIT;
+    return (o->lines ? p->plain : p->box.messages) + (size_t)o->at * PEALI_POST_UNIT;
+}
+
+/* A line is half data, and the slots of lines are apart (cuda/load.c), so that a message has room where they have it. */
+static size_t bytes_of(const peali_post_order *o)
+{
+    const size_t bytes = (size_t)o->units * PEALI_POST_UNIT;
+    return o->lines ? sizeof(peali_post_head) + bytes / 2 : bytes;
+}
+
+static peali_post_half *lines_of(const peali_proxy *p, const peali_post_order *o)
+{
+    return (peali_post_half *)((unsigned char *)(p->box.post + 1) + (size_t)o->at * PEALI_POST_UNIT);
+}
+
+/* Data of lines O: false where some of it is not there yet. Pairs with store_line of the kernels. */
+static bool take_lines(const peali_proxy *p, const peali_post_order *o)
+{
+    const peali_post_half *half = lines_of(p, o);
+    uint32_t *word = (uint32_t *)(message_of(p, o) + sizeof(peali_post_head));
+    for (uint32_t i = 0; i < 2 * o->units; i++) {
+        const peali_post_half now = peali_load_acquire(&half[i]);
+        if (now >> 32 != o->flag)
+            return false;
+        word[i] = (uint32_t)now;
+    }
+    return true;
+}
+
+/* Pairs with load_line of the kernels. */
+static void lay_lines(const peali_proxy *p, const peali_post_order *o)
+{
+    peali_post_half *half = lines_of(p, o);
+    const uint32_t *word = (const uint32_t *)(message_of(p, o) + sizeof(peali_post_head));
+    for (uint32_t i = 0; i < 2 * o->units; i++)
+        peali_store_release(&half[i], word[i] | (uint64_t)o->flag << 32);
 }
 
 static peali_post_head head_of(const peali_post_order *o)
 {
-    return (peali_post_head){o->signature, o->epoch, (uint64_t)o->units * PEALI_POST_UNIT};
+    return (peali_post_head){o->signature, o->epoch, bytes_of(o)};
 }
 
 static uint32_t tag_of(const peali_post_order *o, uint32_t lane)
@@ -111,7 +147,7 @@ static peal_status start(const share *s, uint32_t lane, letter *l)
     const peali_proxy *p = s->of;
     const peali_post_order *o = &l->order;
     const uint32_t tag = tag_of(o, lane);
-    const size_t apart = p->box.device ? sizeof l->head : 0, bytes = (size_t)o->units * PEALI_POST_UNIT - apart;
+    const size_t apart = p->box.device ? sizeof l->head : 0, bytes = bytes_of(o) - apart;
     unsigned char *at = message_of(p, o) + apart;
     peal_status status = start_head(s, tag, l);
     if (status != PEAL_OK)
@@ -123,16 +159,29 @@ static peal_status start(const share *s, uint32_t lane, letter *l)
     return status;
 }
 
-/* Starts what kernels have ordered; the number is released by them when the order stands beside it. */
+/* Order NUMBER of LANE and, of lines to be sent, their data: false where some of it is not there yet. */
+static bool take_order(const peali_proxy *p, uint32_t lane, uint32_t number, peali_post_order *order)
+{
+    const peali_post_half *half = p->box.post->orders[lane][number % PEALI_POST_ORDERS];
+    uint32_t word[PEALI_POST_HALVES];
+    for (int i = 0; i < PEALI_POST_HALVES; i++) {
+        const peali_post_half now = peali_load_acquire(&half[i]);
+        if (now >> 32 != number)
+            return false;
+        word[i] = (uint32_t)now;
+    }
+    memcpy(order, word, sizeof *order);
+    return !(order->lines && order->sends) || take_lines(p, order);
+}
+
+/* Starts what kernels have ordered. */
 static void begin_orders(share *s, uint32_t lane)
 {
     desk *d = &s->of->desks[lane];
-    for (;;) {
-        const peali_post_order *order = &s->of->box.post->orders[lane][(d->taken + 1) % PEALI_POST_ORDERS];
-        if (peali_load_acquire(&order->number) != d->taken + 1)
-            return;
+    peali_post_order order;
+    while (take_order(s->of, lane, d->taken + 1, &order)) {
         letter *l = &d->letters[++d->taken % PEALI_POST_ORDERS];
-        l->order = *order;
+        l->order = order;
         peal_status status = start(s, lane, l);
         l->over = status != PEAL_OK; /* it was not started */
         if (l->over)
@@ -177,7 +226,7 @@ static peal_status test(share *s, letter *l)
     if (status != PEAL_OK || l->order.sends)
         return status;
     if (p->box.device)
-        return p->box.device->flush(p->box.device->ctx);
+        return l->order.lines ? PEAL_OK : p->box.device->flush(p->box.device->ctx);
     memcpy(&l->head, message_of(p, &l->order), sizeof l->head);
     return compare(l);
 }
@@ -192,6 +241,8 @@ static void look(share *s, uint32_t lane, letter *l)
     l->over = true;
     if (status != PEAL_OK)
         fail(s, o, status, status == PEAL_ERR_MISMATCH ? l->head.signature : 0);
+    else if (!o->sends && o->lines)
+        lay_lines(s->of, o);
     else if (!o->sends)
         peali_store_release(&s->of->box.post->flags[lane][o->epoch & 1][o->slot], o->flag);
 }
@@ -292,13 +343,16 @@ static peali_proxy *make(peali_net *const *nets, int nnets, const peali_proxy_bo
     peali_net *net = nets[0];
     peali_proxy *p = peali_alloc(1, sizeof *p + box->lanes * sizeof *p->desks);
     line *lines = peali_alloc((size_t)net->nranks, sizeof *lines);
-    if (!p || !lines) {
+    unsigned char *plain = peali_alloc(1, box->lines_bytes + box->most);
+    if (!p || !lines || !plain) {
         peali_free(p);
         peali_free(lines);
+        peali_free(plain);
         return NULL;
     }
     p->box = *box;
     p->lines = lines;
+    p->plain = plain;
     p->nshares = (uint32_t)nnets;
     for (uint32_t i = 0; i < p->nshares; i++)
         p->shares[i] = (share){.errand = {.clerk = i, .pass = work}, .of = p, .number = i, .net = nets[i]};
@@ -327,6 +381,7 @@ static void discard(peali_proxy *p)
         if (p->lines[r].listening)
             net->cancel(net, &p->lines[r].recv);
     }
+    peali_free(p->plain);
     peali_free(p->lines);
     peali_free(p);
 }

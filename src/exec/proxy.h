@@ -27,7 +27,8 @@ typedef struct peali_proxy_word {
 
 /* The post of a GPU, and where its messages lie. */
 typedef struct peali_proxy_box {
-    peali_post *post;
+    peali_post *post; /* with LINES_BYTES of lines behind it */
+    size_t lines_bytes;
     unsigned char *messages;
     uint32_t lanes; /* of POST: the first ones */
     /*
