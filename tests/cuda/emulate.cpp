@@ -77,7 +77,8 @@ const struct {
 } kernels[] = {KERNELS_OF_ALL};
 
 enum {
-    PATIENCE = 10, /* turns in which nobody can do anything, before this thread sleeps */
+    GATES = 16,    /* that threads pass together between two looks in vain; who passes more has something to do */
+    PATIENCE = 10, /* turns in which nobody has, before this thread sleeps */
     LATE = 8,      /* turns from a warp's begin to the next one's: a launch that waits for nobody takes fewer */
 };
 const size_t stack_bytes = 256 << 10;
@@ -92,6 +93,7 @@ struct fiber {
     void *stack, *sp, *tsan;
     uint32_t number;
     bool done, moved;
+    uint32_t gates; /* passed since it last looked away */
     const gate *at; /* waits there for the end of ROUND */
     uint32_t round;
     const unsigned char *address; /* of a warp's access */
@@ -107,6 +109,7 @@ struct cta {
     fiber *now;
     uint32_t number, count, threads;
     uint32_t begun, turns; /* threads that have, and how often they had theirs */
+    bool busy;             /* in this turn somebody ended, or passed more gates than who waits */
     entry run;
     const peali_cuda_call *call;
 };
@@ -147,7 +150,7 @@ HIDDEN void fiber_main()
         ordered_after(here);
         here->run(*here->call);
         ordered_before(here);
-        f->done = true;
+        f->done = here->busy = true;
         go_back(f);
     }
 }
@@ -190,6 +193,7 @@ template <class Work> HIDDEN bool pass(gate *g, uint32_t count, bool some, Work 
     fiber *f = here->now;
     f->at = g;
     f->round = g->round;
+    here->busy |= ++f->gates > GATES;
     if (!come(g, count, some, work))
         go_back(f);
     f->at = NULL;
@@ -248,9 +252,11 @@ HIDDEN void start(cta *c)
  * One turn of all fibers that can go on: how many are left. Nobody could: they wait in vain. Warps begin one after the other, so
  * that it is seen what the first ones do too early.
  */
-HIDDEN uint32_t turn(cta *c, bool *moved)
+HIDDEN uint32_t turn(cta *c)
 {
     uint32_t left = c->threads - c->begun, ran = 0;
+    bool moved = false;
+    c->busy = false;
     for (uint32_t i = 0; i < c->begun; i++) {
         fiber *f = c->fibers[i];
         if (f->done)
@@ -262,11 +268,11 @@ HIDDEN uint32_t turn(cta *c, bool *moved)
         f->moved = true;
         c->now = f;
         switch_to(&c->sp, f->sp, f->tsan);
-        *moved |= f->moved;
+        moved |= f->moved;
     }
-    if (c->begun < c->threads && (!*moved || ++c->turns % LATE == 0)) {
+    if (c->begun < c->threads && (!moved || ++c->turns % LATE == 0)) {
         c->begun += 32;
-        *moved = true;
+        c->busy = true;
     } else if (left > 0 && ran == 0) {
         fprintf(stderr, "emulation: %u threads of a CTA wait for others that have gone\n", left);
         abort();
@@ -279,8 +285,8 @@ HIDDEN void run_cta(cta *c)
     start(c);
     ordered_before(c);
     uint32_t idle = 0;
-    for (bool moved = false; turn(c, &moved) > 0; moved = false) {
-        idle = moved ? 0 : idle + 1;
+    while (turn(c) > 0) {
+        idle = c->busy ? 0 : idle + 1;
         if (idle > PATIENCE)
             usleep(20);
         else if (idle > 0)
@@ -393,6 +399,7 @@ HIDDEN void store_row(unsigned char *at, quad q, bool used)
 HIDDEN void look_away()
 {
     here->now->moved = false;
+    here->now->gates = 0;
     go_back(here->now);
 }
 
