@@ -7,6 +7,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/config.h"
 #include "comm/device.h"
 #include "cuda/engines.h"
 
@@ -155,14 +156,26 @@ static uint32_t longest(const peal_comm *comm, const struct peali_device_program
     return least;
 }
 
+/* Lines that were not asked for are for what all CTAs together have room for: slices one after the other take longer than bulk. */
+static bool too_long(const peali_cuda_job *job, const peali_cuda_layout *layout)
+{
+    const uint64_t ctas = job->most_ctas < layout->lanes ? job->most_ctas : layout->lanes;
+    return job->proto != PEALI_CUDA_BULK && peali_config_get()->proto < 0 &&
+           ctas * job->longest * PEALI_CUDA_PACK < job->count * peal_type_bytes(job->type);
+}
+
 static peal_status load(const peal_comm *comm, const struct peali_device_program *e, const peali_call *c,
                         const peali_cuda_layout *layout, peali_device_plan *plan)
 {
-    const peali_device_choice *how = &plan->choice;
+    peali_device_choice *how = &plan->choice;
     peali_cuda_job job = {peali_comm_schedules(c->kind), c->count, c->type, c->op, c->root, how->proto, how->ctas,
                           how->most_ctas, 0};
     if (e->all) {
         job.longest = longest(comm, e, &job, layout);
+        if (too_long(&job, layout)) {
+            job.proto = how->proto = PEALI_CUDA_BULK;
+            job.longest = longest(comm, e, &job, layout);
+        }
         if (job.longest == 0)
             return PEAL_ERR_UNSUPPORTED;
     }

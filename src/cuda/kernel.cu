@@ -258,7 +258,6 @@ template <class P, class A> DEVICE bool operate(ready<P> &o, bool ok)
     return P::end(o.t, ok);
 }
 
-
 /* The sums of the wanted blocks become averages. They were stored by whichever thread had them. */
 DEVICE bool average(const slice &s, bool ok)
 {

@@ -247,7 +247,7 @@ static void look(share *s, uint32_t lane, letter *l)
         peali_store_release(&s->of->box.post->flags[lane][o->epoch & 1][o->slot], o->flag);
 }
 
-/* Does anything move? A kernel takes the areas of what is over (get_areas acquires it). */
+/* Does anything move? A kernel stores into the areas of what is over behind its look at that (look_over, then meet). */
 static bool serve(share *s, uint32_t lane)
 {
     desk *d = &s->of->desks[lane];
