@@ -22,7 +22,8 @@
 #include "net/net_fault.h"
 #include "net/net_loop.h"
 
-enum { LANES = 3, THREADS = 2, MOST = 4, AREA_UNITS = 16, WORDS = 2 * LANES * 2 * AREA_UNITS * PEALI_POST_UNIT / sizeof(uint64_t) };
+enum { LANES = 3, THREADS = 2, MOST = 4, AREA_UNITS = 16, WAY_UNITS = LANES * 2 * AREA_UNITS,
+       WORDS = 2 * WAY_UNITS * PEALI_POST_UNIT / sizeof(uint64_t) };
 
 static bool on_device; /* messages lie in memory that proxies cannot see */
 static int clerks = 1; /* of proxies */
@@ -86,21 +87,26 @@ static void lay(peali_post_half *line, uint32_t flag, uint64_t value)
 }
 
 /* As give_order of the kernels; it pairs with the proxy's take. */
-static void order(seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
+static void give(seat *s, uint32_t lane, const peali_post_order *o)
 {
     const uint32_t number = ++s->orders[lane];
-    const bool lines = by_lines(lane, epoch);
-    const peali_post_order o = {.signature = s->signature, .epoch = epoch, .at = unit_of(s, sends, lane, epoch, peer),
-                                .units = lines ? 1 : 2, .flag = epoch | 0x80000000u, .peer = (uint16_t)peer,
-                                .slot = (uint8_t)peer, .sends = sends, .lines = lines};
     uint32_t word[PEALI_POST_HALVES];
-    memcpy(word, &o, sizeof o);
+    memcpy(word, o, sizeof *o);
     for (uint32_t k = 0; k < PEALI_POST_HALVES; k++) { /* in no order of their own */
         const uint32_t i = (k * 3 + number) % PEALI_POST_HALVES;
         peali_store_release(&s->post->orders[lane][number % PEALI_POST_ORDERS][i], word[i] | (uint64_t)number << 32);
         if (k == PEALI_POST_HALVES / 2)
             peali_clock_yield();
     }
+}
+
+static void order(seat *s, bool sends, uint32_t lane, uint32_t epoch, uint32_t peer)
+{
+    const bool lines = by_lines(lane, epoch);
+    const peali_post_order o = {.signature = s->signature, .epoch = epoch, .at = unit_of(s, sends, lane, epoch, peer),
+                                .units = lines ? 1 : 2, .flag = epoch | 0x80000000u, .peer = (uint16_t)peer,
+                                .slot = (uint8_t)peer, .sends = sends, .lines = lines};
+    give(s, lane, &o);
 }
 
 /* False: the proxy has given up, or 20 s are over. */
@@ -175,7 +181,7 @@ static void begin(seat *s)
     s->messages = calloc(WORDS, sizeof *s->messages);
     s->seen = on_device ? calloc(WORDS, sizeof *s->seen) : s->messages;
     s->device = (struct peali_proxy_device){s, flush};
-    const peali_proxy_box box = {s->post, lines_bytes, (unsigned char *)s->messages, LANES, 2 * PEALI_POST_UNIT,
+    const peali_proxy_box box = {s->post, lines_bytes, (unsigned char *)s->messages, LANES, WAY_UNITS * PEALI_POST_UNIT,
                                  on_device ? &s->device : NULL};
     for (uint32_t *flag = s->post->flags[0][0]; flag < s->post->flags[LANES][0]; flag++)
         *flag = 0x80000000u; /* so that all are compared alike */
@@ -331,6 +337,43 @@ static void *waits(void *arg)
     return NULL;
 }
 
+/* A message of a call that differs is as long as one may be; what was sent before, and is still under way, arrives all the same. */
+static void *too_long(void *arg)
+{
+    seat *s = arg;
+    const peali_post_order other = {.signature = 78, .epoch = 2, .at = WAY_UNITS, .units = WAY_UNITS, .sends = 1};
+    const int64_t end_ns = peali_clock_ns() + 20 * INT64_C(1000000000);
+    uint64_t value = 0;
+    begin(s);
+    if (s->rank == 0) {
+        lay(lines_of(s, true, 0, 3, 1), 3 | 0x80000000u, 42);
+        order(s, true, 0, 3, 1);
+        order(s, false, 1, 2, 1);
+        while (wait_on(s, end_ns))
+            continue;
+        s->wrong += peali_proxy_ask(s->proxy).status != PEAL_ERR_MISMATCH;
+    } else {
+        memset(s->messages, 0xff, WORDS * sizeof *s->messages);
+        peali_clock_sleep(50000000);
+        give(s, 1, &other);
+    }
+    s->wrong += peali_threads_agree(s->threads, s->rank, PEAL_OK) != PEAL_OK;
+    if (s->rank == 1) {
+        order(s, false, 0, 3, 0);
+        s->wrong += !arrives(s, 0, 3, 0, &value) || value != 42;
+        memset(s->messages, 0, WORDS * sizeof *s->messages);
+    }
+    s->wrong += peali_threads_agree(s->threads, s->rank, PEAL_OK) != PEAL_OK;
+    end(s);
+    return NULL;
+}
+
+static void test_too_long(void **state)
+{
+    seat seats[MOST] = {{.signature = 77}, {.signature = 77}};
+    assert_int_equal(run(2, seats, too_long), 0);
+}
+
 static int flushes;
 
 static peal_status cannot_flush(peali_net *net)
@@ -424,7 +467,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forks),    cmocka_unit_test(test_exchanges), cmocka_unit_test(test_delays),
         cmocka_unit_test(test_mismatch), cmocka_unit_test(test_broken),    cmocka_unit_test(test_words),
-        cmocka_unit_test(test_waits),    cmocka_unit_test(test_ends_broken),
+        cmocka_unit_test(test_waits),    cmocka_unit_test(test_ends_broken), cmocka_unit_test(test_too_long),
     };
     on_device = argc > 1 && strcmp(argv[1], "device") == 0;
     clerks = argc > 1 && strcmp(argv[1], "threads") == 0 ? THREADS : 1;

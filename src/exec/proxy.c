@@ -60,15 +60,17 @@ struct peali_proxy {
     peali_proxy_word told; /* by this rank; words are the first share's */
     line *lines;           /* per rank */
     peali_proxy_box box;
-    unsigned char *plain;  /* what the lines hold, as messages, each where its lines are */
+    unsigned char *plain;  /* what lines hold, as messages: of those that leave, those that arrive, and room for one too long */
     uint32_t nshares;
     share shares[PEALI_CLERKS];
     desk desks[];
 };
 
+/* Lines of what leaves lie behind those of what arrives; their messages before, so that one that is too long takes none of them. */
 static unsigned char *message_of(const peali_proxy *p, const peali_post_order *o)
 {
-    return (o->lines ? p->plain : p->box.messages) + (size_t)o->at * PEALI_POST_UNIT;
+    const size_t at = (size_t)o->at * PEALI_POST_UNIT, lines = p->box.lines_bytes;
+    return o->lines ? p->plain + (at + lines / 2) % lines : p->box.messages + at;
 }
 
 /* A line is half data, and the slots of lines are apart (cuda/load.c), so that a message has room where they have it. */
