@@ -1,7 +1,7 @@
 /*
  * Why it times the way it does. A send buffer that is not rewritten makes direct readers look fast: they find old data in their
  * own caches; so its owner rewrites it before each call. Machines drift; so variants take turns call by call. A collective is as
- * fast as its slowest rank; so a sample is the maximum over the ranks of one call.
+ * fast as its slowest rank; so a sample is the maximum over the ranks of one call, from a time at which all start.
  */
 #include "race.h"
 
@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "pattern.h"
 #include "sched/sched.h"
+#include "start.h"
 
 /* All that one size needs. */
 struct heat {
@@ -26,6 +27,7 @@ struct heat {
     peal_type type;
     peal_op op;
     bool inplace;
+    peali_start start;
     long calls; /* so far: the number of the next one */
     int iters;
     double *samples; /* iters of the first runner, of the second, ... */
@@ -128,14 +130,13 @@ static size_t wrong(const struct heat *h, bool peal)
     return n;
 }
 
-/* One call: rewrite, barrier, time, verify. Returns microseconds. */
+/* One call: rewrite, start together, time, verify. Returns microseconds. */
 static double turn(struct heat *h, int which)
 {
     const peali_runner *runner = &h->race->runners[which];
     prepare(h, runner);
     give(h, false);
-    h->team->barrier(h->team);
-    int64_t start = peali_clock_ns();
+    int64_t start = peali_start_wait(&h->start, h->team);
     call(h, runner);
     double us = (double)(peali_clock_ns() - start) / 1e3;
     if (h->race->flags->check)

@@ -3,6 +3,7 @@
 #define PEALI_TEAM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <peal/peal.h>
 
@@ -18,6 +19,9 @@ struct peali_team {
 
     /* Replaces each of N values by its maximum over the ranks. */
     void (*max)(peali_team *team, double *values, int n);
+
+    /* Collective: by how many nanoseconds rank 0's clock is ahead of this rank's. NULL: ranks have one clock. */
+    int64_t (*ahead)(peali_team *team);
 
     /* The peer's own collective, root 0; false where it refuses. IN is NULL: in place. */
     bool (*own)(peal_kind kind, const void *in, void *out, size_t count, peal_type type, peal_op op);

@@ -6,6 +6,7 @@
 
 #include <peal/mpi.h>
 
+#include "base/clock.h"
 #include "team.h"
 
 static void barrier(peali_team *team)
@@ -16,6 +17,33 @@ static void barrier(peali_team *team)
 static void max(peali_team *team, double *values, int n)
 {
     PMPI_Allreduce(MPI_IN_PLACE, values, n, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+}
+
+/*
+ * Rank 0 tells its clock; in the quickest round trip its answer is taken to be of the middle (Cristian, "Probabilistic clock
+ * synchronization", 1989). Clocks that may be one are one: those of hosts that are far apart differ by how long they have run.
+ */
+enum { TRIPS = 20 };
+
+static int64_t ahead(peali_team *team)
+{
+    int64_t there, quickest = INT64_MAX, found = 0;
+    for (int i = 0; team->rank == 0 && i < TRIPS * (team->nranks - 1); i++) {
+        PMPI_Recv(NULL, 0, MPI_BYTE, 1 + i / TRIPS, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        there = peali_clock_ns();
+        PMPI_Send(&there, 1, MPI_INT64_T, 1 + i / TRIPS, 0, MPI_COMM_WORLD);
+    }
+    for (int i = 0; team->rank > 0 && i < TRIPS; i++) {
+        int64_t start = peali_clock_ns();
+        PMPI_Send(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+        PMPI_Recv(&there, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        int64_t trip = peali_clock_ns() - start;
+        if (trip < quickest) {
+            quickest = trip;
+            found = there - start - trip / 2;
+        }
+    }
+    return found > quickest / 2 + 1 || -found > quickest / 2 + 1 ? found : 0;
 }
 
 static void quit(peali_team *team)
@@ -117,7 +145,7 @@ static bool alone(int nranks, const char *version)
 
 static int run(int (*body)(peali_team *team, void *arg), void *arg)
 {
-    peali_team team = {.library = library(), .barrier = barrier, .max = max,
+    peali_team team = {.library = library(), .barrier = barrier, .max = max, .ahead = ahead,
                        .own = own, .pair = pair, .quit = quit};
     team.peer = peer(team.library);
     PMPI_Comm_rank(MPI_COMM_WORLD, &team.rank);
