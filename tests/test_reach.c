@@ -20,7 +20,12 @@
 
 enum { ROOM = 1500 };
 
-static int rounds = 60, calls = 60, first_seed = 1;
+#ifdef __SANITIZE_THREAD__
+static int rounds = 30;
+#else
+static int rounds = 60;
+#endif
+static int calls = 60, first_seed = 1;
 
 typedef struct scene {
     int n, slow;

@@ -13,6 +13,11 @@
 #include "sched/sched.h"
 #include "team.h"
 
+#ifdef __SANITIZE_THREAD__
+enum { ONE_OF = 4 }; /* variants of each size, in turns */
+#else
+enum { ONE_OF = 1 };
+#endif
 enum { MOST = 8, ROOM = 40000 };
 
 typedef struct scene {
@@ -89,7 +94,8 @@ static void test_sums(void **state)
                     scene s = {.n = n, .algo = *a, .count = counts[c], .in_place = variant & 1};
                     s.type = variant & 2 ? PEAL_DOUBLE : PEAL_INT32;
                     peal_problem problem = {.kind = (*a)->kind, .nranks = n, .nnodes = 1};
-                    if ((*a)->kind == PEAL_ALLREDUCE && peali_algo_fits(*a, &problem))
+                    bool due = ((size_t)variant + (size_t)n + c) % ONE_OF == 0;
+                    if (due && (*a)->kind == PEAL_ALLREDUCE && peali_algo_fits(*a, &problem))
                         play(&s);
                 }
 }
