@@ -544,7 +544,7 @@ static void test_large(void **state)
 /* It never ends. The last test: the fake device goes on with it. */
 static void test_hangs(void **state)
 {
-    const char *const texts[] = {"storing to peers (PEAL_P2P=0 does without): device 1 has not done it after 0.75 s", NULL};
+    const char *const texts[] = {"storing to peers (PEAL_P2P=0 does without): device 1 has not done it after 1.5 s", NULL};
     if (!fake())
         skip();
     setenv("FAKE_CUDA_P2P", "hang", 1);
@@ -574,7 +574,7 @@ int main(int argc, char **argv)
     setenv("FAKE_CUDA_DEVICES", "4", 0);
     setenv("PEAL_ENGINES", "64m", 0);
     if (timeouts)
-        setenv("PEAL_TIMEOUT", "1.5", 1);
+        setenv("PEAL_TIMEOUT", "3", 1);
 #ifdef TEST_MPI
     world_start(&argc, &argv);
     MPI_Bcast(log_path, sizeof log_path, MPI_CHAR, 0, MPI_COMM_WORLD);
