@@ -50,6 +50,19 @@ static void every_type(seat *s)
     }
 }
 
+/* What two ranks have has no order, so that it may be any bits: infinities, too small to be normal, no numbers. */
+static void any_bits(seat *s)
+{
+    static const peal_type types[] = {PEAL_FP8_E4M3, PEAL_FP8_E5M2, PEAL_FP16, PEAL_BF16, PEAL_FLOAT, PEAL_DOUBLE};
+    static const peal_op ops[] = {PEAL_SUM, PEAL_PROD, PEAL_MIN, PEAL_MAX, PEAL_AVG};
+    static const size_t counts[] = {3000, 200000};
+    for (size_t i = 0; i < 6 * 5 * 2; i++) {
+        deed d = {.kind = PEAL_ALLREDUCE, .count = counts[i / 30], .type = types[i % 6], .op = ops[i / 6 % 5], .seed = DEED_ANY};
+        if (peal_op_takes(d.op, d.type) && deed_on_gpus(d.type, d.op))
+            deed_check(s, &d);
+    }
+}
+
 static void what_gpus_lack(seat *s)
 {
     void *at = seat_alloc(s, 64);
@@ -208,6 +221,7 @@ TEST(fewer_ctas)
 static void test_every_type(void **state)
 {
     assert_int_equal(seats_run(3, every_type, NULL), 0);
+    assert_int_equal(seats_run(2, any_bits, NULL), 0);
     assert_int_equal(seats_run(2, what_gpus_lack, NULL), 0);
 }
 

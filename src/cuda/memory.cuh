@@ -46,6 +46,29 @@ DEVICE uint16_t bf16_of_float(float x)
     return h;
 }
 
+/* Two at once, the low half first, and NaN as the one that the CPU makes: of what is no number the instruction makes 0x7fff. */
+DEVICE uint32_t fp16_pair(float low, float high)
+{
+    uint32_t pair, numbers;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    asm("set.eq.u32.f16x2 %0, %1, %1;" : "=r"(numbers) : "r"(pair));
+    return pair & (numbers | 0x7e007e00U);
+}
+
+DEVICE uint32_t bf16_pair(float low, float high)
+{
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+#if __CUDA_ARCH__ >= 900
+    uint32_t numbers;
+    asm("set.eq.u32.bf16x2 %0, %1, %1;" : "=r"(numbers) : "r"(pair));
+    return pair & (numbers | 0x7fc07fc0U);
+#else
+    uint32_t low_half = low != low ? 0x7fc0 : pair & 0xffff, high_half = high != high ? 0x7fc00000 : pair & 0xffff0000;
+    return low_half | high_half;
+#endif
+}
+
 DEVICE uint32_t thread_here()
 {
     return threadIdx.x;

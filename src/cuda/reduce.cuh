@@ -25,7 +25,7 @@ template <class T> struct lanes {
     T at[8 / sizeof(T)];
 };
 
-/* What a number of few bits is as a float, which holds all of them exactly, and a float as the nearest of them, NaN as one. */
+/* What a number of few bits is as a float, which holds all of them exactly; floats, one or two, as the nearest of them, NaN as one. */
 struct fp16 {
     typedef uint16_t bits;
     static DEVICE_MEMBER float wide(uint16_t h)
@@ -35,6 +35,10 @@ struct fp16 {
     static DEVICE_MEMBER uint16_t narrow(float x)
     {
         return x != x ? 0x7e00 : fp16_of_float(x);
+    }
+    static DEVICE_MEMBER uint32_t pair(float low, float high)
+    {
+        return fp16_pair(low, high);
     }
 };
 
@@ -47,6 +51,10 @@ struct bf16 {
     static DEVICE_MEMBER uint16_t narrow(float x)
     {
         return x != x ? 0x7fc0 : bf16_of_float(x);
+    }
+    static DEVICE_MEMBER uint32_t pair(float low, float high)
+    {
+        return bf16_pair(low, high);
     }
 };
 
@@ -73,6 +81,10 @@ template <int MANT, int BIAS, uint32_t SPECIAL> struct fp8 {
             number = bits_as<uint32_t>(bits_as<float>(size) + bits_as<float>(lift)) - lift;
         number = number < SPECIAL ? number : SPECIAL - 1;
         return (uint8_t)(x != x ? 0x7f : (u >> 24 & 0x80) | number);
+    }
+    static DEVICE_MEMBER uint32_t pair(float low, float high)
+    {
+        return narrow(low) | (uint32_t)narrow(high) << 8;
     }
 };
 typedef fp8<3, 7, 0x7f> fp8_e4m3;
@@ -143,11 +155,11 @@ template <class H> struct sum_narrow {
     }
     DEVICE_MEMBER uint64_t result(state s) const
     {
-        word_lanes x;
+        uint64_t word = 0;
         UNROLL
-        for (int i = 0; i < N; i++)
-            x.at[i] = H::narrow(s.at[i]);
-        return bits_as<uint64_t>(x);
+        for (int i = 0; i < N; i += 2)
+            word |= (uint64_t)H::pair(s.at[i], s.at[i + 1]) << 64 / N * i;
+        return word;
     }
 };
 

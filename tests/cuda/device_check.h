@@ -42,7 +42,12 @@ static inline void deed_buffers_make(const seat *s, const deed *d, deed_buffers 
         b->in += own;
         b->dev_in += own;
     }
-    value_fill(b->in, b->in_bytes / peal_type_bytes(d->type), d->type, d->op, d->seed * 31 + (uint32_t)s->rank);
+    size_t count = b->in_bytes / peal_type_bytes(d->type);
+    uint32_t seed = d->seed * 31 + (uint32_t)s->rank;
+    if (d->seed == DEED_ANY)
+        value_fill_any(b->in, count, d->type, seed);
+    else
+        value_fill(b->in, count, d->type, d->op, seed);
 }
 
 static inline void deed_buffers_free(const seat *s, const deed *d, deed_buffers *b)

@@ -19,8 +19,10 @@ typedef struct deed {
     int root;
     bool in_place;
     size_t shift; /* bytes by which buffers are off the alignment of the allocation */
-    uint32_t seed;
+    uint32_t seed; /* DEED_ANY: elements are any bits, numbers or not */
 } deed;
+
+static const uint32_t DEED_ANY = UINT32_MAX;
 
 static inline peal_status deed_call(const deed *d, const void *in, void *out, peal_comm *comm, void *stream)
 {

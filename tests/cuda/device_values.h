@@ -54,6 +54,13 @@ static inline void value_store(unsigned char *at, peal_type type, float x)
     }
 }
 
+/* Fills COUNT elements with any bits, numbers or not. */
+static inline void value_fill_any(unsigned char *at, size_t count, peal_type type, uint32_t seed)
+{
+    for (size_t i = 0; i < count * peal_type_bytes(type); i++)
+        at[i] = (unsigned char)value_random(seed + (uint32_t)i * 2654435761u);
+}
+
 /* Fills COUNT elements with the share of RANK in call CALL. */
 static inline void value_fill(unsigned char *at, size_t count, peal_type type, peal_op op, uint32_t seed)
 {

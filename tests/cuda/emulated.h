@@ -98,6 +98,18 @@ DEVICE uint16_t bf16_of_float(float x)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
+DEVICE uint32_t fp16_pair(float low, float high)
+{
+    uint32_t low_half = low != low ? 0x7e00 : fp16_of_float(low), high_half = high != high ? 0x7e00 : fp16_of_float(high);
+    return low_half | high_half << 16;
+}
+
+DEVICE uint32_t bf16_pair(float low, float high)
+{
+    uint32_t low_half = low != low ? 0x7fc0 : bf16_of_float(low), high_half = high != high ? 0x7fc0 : bf16_of_float(high);
+    return low_half | high_half << 16;
+}
+
 /*
  * Relaxed on a GPU. But a store there does not come before loads that its block had ended before it met, so that lines that are
  * reused are reused in order (kernel.cu, get_credit); in C++ this takes release and acquire.
