@@ -142,14 +142,16 @@ static void place(const peali_runner *r, const operand *o, int n, void **at)
         at[k] = (void *)(o[k].at + bases[o[k].base]);
 }
 
-/* The sizes of one element, by far the most frequent, need no call. */
+/* The sizes of one element, by far the most frequent, need no call. What only stays where it is may be read-only. */
 static void copy(void *to, const void *from, size_t bytes)
 {
+    if (to == from)
+        return;
     if (bytes == 8)
         memcpy(to, from, 8);
     else if (bytes == 4)
         memcpy(to, from, 4);
-    else if (to != from)
+    else
         memcpy(to, from, bytes);
 }
 

@@ -2,6 +2,7 @@
  * Allgather, reduce-scatter, broadcast, reduce and barrier: in place and not, every root, and types that differ between the ranks of one call
  * where MPI allows it.
  */
+#include <sys/mman.h>
 #include <time.h>
 
 #include "pmpi.h"
@@ -189,6 +190,28 @@ static void allgather_types(int count, int turn, int inplace)
     free(out);
 }
 
+/* What is only given is only read: it may be a string of the program. COUNT ints for each rank. */
+static void read_only(int count, int root)
+{
+    size_t bytes = (size_t)(count * nranks) * sizeof(int);
+    int *in = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *out = ints(count * nranks);
+    CHECK(in != MAP_FAILED);
+    for (int i = 0; i < count * nranks; i++)
+        in[i] = value(root, i);
+    CHECK(mprotect(in, bytes, PROT_READ) == 0);
+    int *data = rank == root ? in : out;
+    CHECK(MPI_Bcast(data, count, MPI_INT, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(memcmp(data, in, (size_t)count * sizeof(int)) == 0);
+    CHECK(MPI_Allreduce(in, out, count, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS && out[count - 1] == in[count - 1]);
+    CHECK(MPI_Reduce(in, out, count, MPI_INT, MPI_MAX, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(MPI_Allgather(in, count, MPI_INT, out, count, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS && out[count] == in[0]);
+    CHECK(MPI_Reduce_scatter_block(in, out, count, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(out[0] == in[rank * count]);
+    taken += 5;
+    munmap(in, bytes);
+    free(out);
+}
+
 /* A type with a gap at its end that is no derived one; its bytes are fewer than its extent. */
 static void pair_types(void)
 {
@@ -282,6 +305,7 @@ int main(int argc, char **argv)
         for (int root = 0; root < nranks; root++) {
             bcast(counts[c], root);
             bcast_types(counts[c] / 4 + 1, root);
+            read_only(counts[c], root);
         }
     }
     for (int turn = 0; turn < 10; turn++)
