@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -292,6 +293,13 @@ static bool watched(void)
     return preload && strstr(preload, "/vgpreload_");
 }
 
+/* Addresses that are few are the program's: two mappings of the pool, and one of each peer's, leave it next to none. */
+static bool few_addresses(void)
+{
+    struct rlimit most;
+    return getrlimit(RLIMIT_AS, &most) == 0 && most.rlim_cur != RLIM_INFINITY;
+}
+
 /* Makes the pool, smaller where the process may not have so much; called once. */
 static void try(void)
 {
@@ -301,6 +309,8 @@ static void try(void)
     pool.retired = PEALI_EXTENTS_NONE;
     if (watched())
         errno = EPERM;
+    else if (few_addresses())
+        errno = ENOMEM;
     else if (getrandom(pool.view.id, id, 0) == (ssize_t)id && (errno = pthread_atfork(before_fork, after_fork, in_child)) == 0)
         for (bytes = wanted(); bytes > 0 && !make(bytes); bytes = less(bytes))
             continue;
