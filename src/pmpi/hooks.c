@@ -20,6 +20,7 @@
 
 #include <peal/peal.h>
 
+#include "base/log.h"
 #include "pmpi/attach.h"
 #include "pmpi/behind.h"
 #include "pmpi/bytes.h"
@@ -68,7 +69,7 @@ static enum peali_pass see_reduction(struct ask *a)
 /* MPI_Pack counts bytes in int, and any rank might need it. */
 static enum peali_pass see_bytes(struct ask *a)
 {
-    if (a->mpi_type == MPI_DATATYPE_NULL)
+    if (a->mpi_type == MPI_DATATYPE_NULL || !a->mpi_type)
         return PEALI_PASS_HANDLE;
     if (a->count > 0)
         a->count = peali_bytes_of((int)a->count, a->mpi_type);
@@ -92,7 +93,7 @@ static enum peali_pass why_not(struct ask *a)
 {
     if (!peali_attach_open())
         return PEALI_PASS_MPI;
-    if (a->mpi_comm == MPI_COMM_NULL)
+    if (a->mpi_comm == MPI_COMM_NULL || !a->mpi_comm) /* 0: of a variable that was never set */
         return PEALI_PASS_HANDLE;
     enum peali_pass why = see(a);
     if (why != PEALI_TAKE)
@@ -135,10 +136,18 @@ static int error_of(peal_status status)
     }
 }
 
+/* MPI will name no call in what it prints of ERROR. */
+static int refuse(const struct ask *a, int error, const char *why)
+{
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, peal_comm_rank(a->state->comm), "MPI %s on %d ranks: %s; nothing was started",
+              peal_kind_name(a->kind), peal_comm_size(a->state->comm), why);
+    return error;
+}
+
 static int run_allreduce(const struct ask *a, const void *send, void *recv)
 {
     if (recv == MPI_IN_PLACE)
-        return MPI_ERR_BUFFER;
+        return refuse(a, MPI_ERR_BUFFER, "recvbuf is MPI_IN_PLACE, which is for sendbuf");
     if (send == MPI_IN_PLACE)
         send = recv;
     size_t bytes = (size_t)a->count * peal_type_bytes(a->type);
@@ -165,7 +174,7 @@ static int run_reduce(const struct ask *a, const void *send, void *recv)
 {
     bool at_root = peal_comm_rank(a->state->comm) == a->root;
     if ((send == MPI_IN_PLACE && !at_root) || (recv == MPI_IN_PLACE && at_root))
-        return MPI_ERR_BUFFER;
+        return refuse(a, MPI_ERR_BUFFER, "MPI_IN_PLACE is for sendbuf, and at the root alone");
     if (send == MPI_IN_PLACE)
         send = recv;
     if (!at_root)
@@ -200,7 +209,7 @@ static int run_reduce_scatter_on_host(const struct ask *a, const void *send, voi
         return error_of(peal_reduce_scatter(send, recv, count, a->type, a->op, a->state->comm, NULL));
     void *room = peali_attach_room(a->state, bytes);
     if (!room)
-        return MPI_ERR_NO_MEM;
+        return refuse(a, MPI_ERR_NO_MEM, "no memory for the result");
     peal_status status = peal_reduce_scatter(recv, room, count, a->type, a->op, a->state->comm, NULL);
     if (status == PEAL_OK)
         memcpy(recv, room, bytes);
@@ -213,7 +222,7 @@ static int run_reduce_scatter(const struct ask *a, const void *send, void *recv)
     size_t bytes = (size_t)a->count * peal_type_bytes(a->type), all = bytes * (size_t)peal_comm_size(a->state->comm);
     bool in_place = send == MPI_IN_PLACE;
     if (recv == MPI_IN_PLACE)
-        return MPI_ERR_BUFFER;
+        return refuse(a, MPI_ERR_BUFFER, "recvbuf is MPI_IN_PLACE, which is for sendbuf");
     peali_stage s = peali_stage_begin(a->state->comm, in_place ? recv : send, recv);
     send = peali_stage_buffer(&s, send, all, PEALI_STAGE_READ);
     recv = peali_stage_buffer(&s, recv, in_place ? all : bytes, PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));
@@ -263,9 +272,11 @@ static void unpack(struct ask *a, const peali_elements *at, void *packed)
 static char *place(struct ask *a, const peali_elements *at, bool plain, size_t bytes)
 {
     char *to = plain ? at->buf : peali_attach_room(a->state, bytes);
-    bool wrong = at->buf == MPI_IN_PLACE || (plain && !to);
-    a->error = wrong ? MPI_ERR_BUFFER : !to ? MPI_ERR_NO_MEM : MPI_SUCCESS;
-    return wrong ? NULL : to;
+    if (at->buf == MPI_IN_PLACE || (plain && !to))
+        a->error = refuse(a, MPI_ERR_BUFFER, to ? "MPI_IN_PLACE is not for this buffer" : "a buffer is NULL");
+    else if (!to)
+        a->error = refuse(a, MPI_ERR_NO_MEM, "no memory to pack elements");
+    return a->error == MPI_SUCCESS ? to : NULL;
 }
 
 static void run_bcast(struct ask *a, const peali_elements *data)
@@ -327,7 +338,9 @@ static void run_allgather(struct ask *a, const peali_elements *give, const peali
     peali_elements mine = give->buf == MPI_IN_PLACE ? part(all, peal_comm_rank(comm)) : *give;
     void *from = mine.buf;
     if (mine.type == MPI_DATATYPE_NULL || peali_bytes_of(mine.count, mine.type) != a->count) {
-        a->error = mine.type == MPI_DATATYPE_NULL ? MPI_ERR_TYPE : MPI_ERR_COUNT;
+        bool none = mine.type == MPI_DATATYPE_NULL;
+        a->error = refuse(a, none ? MPI_ERR_TYPE : MPI_ERR_COUNT,
+                          none ? "sendtype is null" : "sendcount and sendtype give other bytes than recvcount and recvtype take");
     } else if (!peali_bytes_plain(mine.type)) {
         from = to + (size_t)peal_comm_rank(comm) * bytes;
         pack(a, &mine, from);

@@ -135,9 +135,14 @@ static void wrong_arguments(MPI_Comm comm)
 {
     int zero = 1; /* that of no_elements */
 #ifdef OPEN_MPI
+    int in = 1, calls = handled_calls;
     wrong(comm, -1, MPI_INT, MPI_SUM, MPI_ERR_COUNT);
     wrong(comm, 1, MPI_DOUBLE, MPI_LAND, MPI_ERR_OP);
+    CHECK(error_class(MPI_Barrier(NULL)) == MPI_ERR_COMM && handled == MPI_COMM_WORLD);
+    CHECK(error_class(MPI_Bcast(&in, 1, NULL, 0, comm)) == MPI_ERR_TYPE && handled == comm);
+    CHECK(handled_calls == calls + 4);
     zero++;
+    expect("passed on null handle", 2);
     expect("passed on op not defined for the type", 1);
 #endif
     wrong(comm, 1, MPI_DATATYPE_NULL, MPI_SUM, 0);
