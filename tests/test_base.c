@@ -192,6 +192,12 @@ static int check_twice(void)
     return peali_config_check() == verdict ? -verdict : 99;
 }
 
+static int check_cleared(void)
+{
+    clearenv();
+    return peali_config_check();
+}
+
 static int defaults(void)
 {
     const peali_config *c = peali_config_get();
@@ -207,6 +213,7 @@ static void config_defaults(void **state)
     assert_int_equal(in_child(defaults, NO_SETTINGS), 1);
     assert_int_equal(in_child(defaults, SETTINGS("PEAL_LOG=", "PEAL_SLICE=")), 1);
     assert_int_equal(in_child(check_twice, SETTINGS("PEAL_TIMEOUT=")), 0);
+    assert_int_equal(in_child(check_cleared, NO_SETTINGS), 0);
 }
 
 static int print_config(void)

@@ -344,7 +344,7 @@ static void check_names(void)
     size_t len = 0;
     for (int i = 0; i < VARIABLES; i++)
         len += (size_t)snprintf(all + len, sizeof(all) - len, " %s", table[i].name);
-    for (char **e = environ; *e; e++) {
+    for (char **e = environ; e && *e; e++) { /* clearenv leaves none */
         size_t name = strcspn(*e, "=");
         if (strncmp(*e, "PEAL_", 5) != 0 || known(*e, name))
             continue;
