@@ -127,6 +127,7 @@ peal_status peali_host_open(peali_host **host, peali_host_card *card)
     memcpy(h->card.pool, h->pool.id, sizeof h->card.pool);
     h->card.base = (uint64_t)(uintptr_t)h->pool.base;
     h->card.bytes = h->pool.bytes;
+    h->card.user = getuid();
     h->process = getpid();
     *card = h->card;
     *host = h;
@@ -371,16 +372,18 @@ static peal_status exchange(struct meeting *m)
     return m->status;
 }
 
-/* False where a rank has no pool, this one perhaps: all see that. */
+/* False where a rank has no pool, this one perhaps, or would not be believed: all see that. */
 static bool all_have(struct meeting *m)
 {
     static const peali_host_card nothing;
-    int r = 0;
-    while (r < m->n && memcmp(card_of(m, r), &nothing, sizeof nothing) != 0)
-        r++;
-    if (r < m->n)
-        fail(m, r, "none at", "it said why");
-    return r == m->n;
+    for (int r = 0; r < m->n; r++) {
+        bool none = memcmp(card_of(m, r), &nothing, sizeof nothing) == 0;
+        if (!none && card_of(m, r)->user == card_of(m, 0)->user)
+            continue;
+        fail(m, r, "none at", none ? "it said why" : "it is of another user");
+        return false;
+    }
+    return true;
 }
 
 /* Says what is to be done; false: nothing. */
