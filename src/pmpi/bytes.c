@@ -11,17 +11,77 @@ long long peali_bytes_of(int count, MPI_Datatype type)
     return (long long)each * count;
 }
 
-/* A derived type may be permuted inside, a pair type has a gap at its end. */
-bool peali_bytes_plain(MPI_Datatype type)
+enum {
+    FIELDS = 16, /* of a struct that is looked at; what has more is packed */
+    LOOK = 8192  /* bytes from which on that is worth a look: for less, packing takes less time */
+};
+
+static bool plain(MPI_Datatype type);
+
+/* Its bytes fill a place of their number, and the next element follows: a pair type has a gap at its end. */
+static bool solid(MPI_Datatype type)
 {
-    int integers, addresses, types, combiner, size;
-    MPI_Aint first, extent;
-    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-    if (combiner != MPI_COMBINER_NAMED)
-        return false;
+    int size;
+    MPI_Aint first, extent, true_first, true_extent;
     PMPI_Type_size(type, &size);
     PMPI_Type_get_extent(type, &first, &extent);
-    return first == 0 && extent == size;
+    PMPI_Type_get_true_extent(type, &true_first, &true_extent);
+    return first == 0 && extent == size && true_first == 0 && true_extent == size;
+}
+
+/* Are its handles MPI's own, not to be freed? Those of Fortran's kinds are. */
+static bool basic(int combiner)
+{
+    return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_INTEGER || combiner == MPI_COMBINER_F90_REAL ||
+           combiner == MPI_COMBINER_F90_COMPLEX;
+}
+
+/* Each field is plain and begins where the one before it ends. LENS and AT are those of a struct. */
+static bool in_order(int combiner, int n, const MPI_Datatype *fields, const int *lens, const MPI_Aint *at)
+{
+    bool all = true;
+    MPI_Aint end = 0;
+    for (int i = 0; i < n && all; i++) {
+        all = plain(fields[i]) && (combiner != MPI_COMBINER_STRUCT || at[i] == end);
+        if (all && combiner == MPI_COMBINER_STRUCT)
+            end += (MPI_Aint)peali_bytes_of(lens[i], fields[i]);
+    }
+    return all;
+}
+
+/* Types that are built in ways which may permute them are packed, without a further look. */
+static bool built_in_order(MPI_Datatype type, int integers, int addresses, int types, int combiner)
+{
+    int ints[FIELDS + 1];
+    MPI_Aint at[FIELDS];
+    MPI_Datatype fields[FIELDS];
+    bool known = combiner == MPI_COMBINER_CONTIGUOUS || combiner == MPI_COMBINER_DUP || combiner == MPI_COMBINER_STRUCT;
+    if (!known || types > FIELDS)
+        return false;
+    PMPI_Type_get_contents(type, integers, addresses, types, ints, at, fields);
+    bool ordered = in_order(combiner, types, fields, ints + 1, at);
+    for (int i = 0; i < types; i++) {
+        PMPI_Type_get_envelope(fields[i], &integers, &addresses, &(int){0}, &combiner);
+        if (!basic(combiner))
+            PMPI_Type_free(&fields[i]);
+    }
+    return ordered;
+}
+
+static bool plain(MPI_Datatype type)
+{
+    int integers, addresses, types, combiner;
+    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    return solid(type) && (basic(combiner) || built_in_order(type, integers, addresses, types, combiner));
+}
+
+bool peali_bytes_plain(const peali_elements *at)
+{
+    int integers, addresses, types, combiner;
+    if (peali_bytes_of(at->count, at->type) >= LOOK)
+        return plain(at->type);
+    PMPI_Type_get_envelope(at->type, &integers, &addresses, &types, &combiner);
+    return basic(combiner) && solid(at->type);
 }
 
 /* AT as elements that do not begin at MPI_BOTTOM, where MPICH neither packs nor unpacks; their type is the caller's to free. */

@@ -23,8 +23,8 @@ typedef struct peali_elements {
 /* Bytes that COUNT elements of TYPE travel as: equal where signatures are. Threads: any. */
 long long peali_bytes_of(int count, MPI_Datatype type);
 
-/* True where elements of TYPE lie in memory as they travel. Threads: any. */
-bool peali_bytes_plain(MPI_Datatype type);
+/* True where the elements AT are known to lie in memory as they travel. Threads: any. */
+bool peali_bytes_plain(const peali_elements *at);
 
 /* The elements AT in the BYTES at PACKED, and back. Returns MPI_SUCCESS, or an error that the handler of comm has heard of. */
 int peali_bytes_pack(const peali_elements *at, void *packed, size_t bytes);

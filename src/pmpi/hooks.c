@@ -281,7 +281,7 @@ static char *place(struct ask *a, const peali_elements *at, bool plain, size_t b
 
 static void run_bcast(struct ask *a, const peali_elements *data)
 {
-    bool plain = peali_bytes_plain(data->type), at_root = peal_comm_rank(a->state->comm) == a->root;
+    bool plain = peali_bytes_plain(data), at_root = peal_comm_rank(a->state->comm) == a->root;
     void *at = place(a, data, plain, (size_t)a->count);
     if (!plain && at_root)
         pack(a, data, at);
@@ -330,7 +330,7 @@ static void unpack_all(struct ask *a, const peali_elements *all, char *packed)
 static void run_allgather(struct ask *a, const peali_elements *give, const peali_elements *all)
 {
     peal_comm *comm = a->state->comm;
-    bool plain = peali_bytes_plain(all->type);
+    bool plain = peali_bytes_plain(all);
     size_t bytes = (size_t)a->count;
     char *to = place(a, all, plain, bytes * (size_t)peal_comm_size(comm));
     if (a->error != MPI_SUCCESS)
@@ -341,7 +341,7 @@ static void run_allgather(struct ask *a, const peali_elements *give, const peali
         bool none = mine.type == MPI_DATATYPE_NULL;
         a->error = refuse(a, none ? MPI_ERR_TYPE : MPI_ERR_COUNT,
                           none ? "sendtype is null" : "sendcount and sendtype give other bytes than recvcount and recvtype take");
-    } else if (!peali_bytes_plain(mine.type)) {
+    } else if (!peali_bytes_plain(&mine)) {
         from = to + (size_t)peal_comm_rank(comm) * bytes;
         pack(a, &mine, from);
     }

@@ -66,7 +66,7 @@ void peali_stage_elements(peali_stage *s, peali_elements *at, int copies, int us
     if (bytes <= 0)
         return;
     char *from = (char *)at->buf + true_first;
-    if (!peali_bytes_plain(at->type))
+    if (!peali_bytes_plain(at))
         use |= PEALI_STAGE_READ;
     char *to = peali_stage_buffer(s, from, (size_t)bytes, use);
     if (to)
