@@ -52,6 +52,7 @@ for n in 2 3 4; do
     try $n "$peal" PEAL_SHM=off "${p}collectives"
 done
 try 3 "$peal" "${p}passon" $wrong
+try 3 "$peal" "${p}types"
 try 3 "$peal" "${p}comms"
 try 2 "$peal" "${p}many" $many $shadows
 try 2 "$peal" "${p}threads"
