@@ -22,12 +22,14 @@ static const peali_symbol symbols[] = {
 
 /*
  * UCX stands still while it connects over tcp, for minutes where the link is down, unless its environment says otherwise: there is
- * no call for it. Once, and before any worker of Peal's.
+ * no call for it. Where tcp is not in use, UCX would print on the program's output that it has no use for that. Once, and before
+ * any worker of Peal's.
  */
 static void load(void)
 {
     unsigned major, minor, release;
     setenv("UCX_TCP_CONN_NB", "y", 0);
+    setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
     void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         snprintf(failure, sizeof(failure), "%s", dlerror());

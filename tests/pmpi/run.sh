@@ -2,7 +2,7 @@
 # Runs an MPI program with libraries in front of it, and compares the calls that it expects to be taken and passed on with
 # the table that Peal prints: run.sh NRANKS WAY LIBRARIES [VARIABLE=VALUE...] PROGRAM [ARGUMENT...]
 # LIBRARIES is a colon list, or - for none. WAY is ob1 or ucx (Open MPI's two transports), mpich, or none (no mpirun). TEST_RC: the
-# exit status that is right; TEST_WORDS: what must be said; TEST_MPIEXEC: the MPI's own.
+# exit status that is right; TEST_WORDS: what must be said; TEST_SILENCE: what must not; TEST_MPIEXEC: the MPI's own.
 set -u
 nranks=$1 way=$2 libraries=$3
 shift 3
@@ -35,6 +35,10 @@ if [ $rc -ne "${TEST_RC:-0}" ]; then
 fi
 if [ -n "${TEST_WORDS:-}" ] && ! cat "$dir/out" "$dir"/log.* 2>/dev/null | grep -q -e "$TEST_WORDS"; then
     echo "FAILED: not said: $TEST_WORDS"
+    exit 1
+fi
+if [ -n "${TEST_SILENCE:-}" ] && grep -e "$TEST_SILENCE" "$dir/out"; then
+    echo "FAILED: said: $TEST_SILENCE"
     exit 1
 fi
 
