@@ -1,6 +1,7 @@
 /*
  * MPI_Alloc_mem gives memory that the processes of this host reach in place. It decides nothing, so each rank may get other memory:
- * where the program asks for what only MPI understands, where there is none, or where PEAL_SHM is off, it is MPI's.
+ * where the program asks for what only MPI understands, or for less than a page, which it would take whole, where there is none, or
+ * where PEAL_SHM is off, it is MPI's.
  *
  * Which blocks are Peal's is written down, since MPI's own may lie in shared memory too, under libpeal_heap. Open MPI's Fortran
  * frees by PMPI_Free_mem, MPICH's mpi_f08 allocates by PMPI_Alloc_mem and frees by MPI_Free_mem: so all four names are exported.
@@ -43,6 +44,11 @@ static bool forget(void *block)
     return found;
 }
 
+static long page(void)
+{
+    return sysconf(_SC_PAGESIZE);
+}
+
 /* Does INFO ask for nothing but an alignment that a page has? MPI 4.1, section 9.2. */
 static bool modest(MPI_Info info)
 {
@@ -53,12 +59,12 @@ static bool modest(MPI_Info info)
     if (PMPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS || keys > 1)
         return false;
     PMPI_Info_get(info, "mpi_minimum_memory_alignment", sizeof value - 1, value, &found);
-    return keys == 0 || (found && strtoull(value, NULL, 10) <= (unsigned long long)sysconf(_SC_PAGESIZE));
+    return keys == 0 || (found && strtoull(value, NULL, 10) <= (unsigned long long)page());
 }
 
 static void *get(MPI_Aint size, MPI_Info info)
 {
-    if (size <= 0 || !peali_attach_wanted() || !peali_attach_open() || !peali_config_get()->shm || !modest(info))
+    if (size < page() || !peali_attach_wanted() || !peali_attach_open() || !peali_config_get()->shm || !modest(info))
         return NULL;
     void *block = peal_mem_alloc((size_t)size);
     if (block && note(block))

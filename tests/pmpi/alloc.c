@@ -2,6 +2,8 @@
  * Collectives on memory of MPI_Alloc_mem: on all ranks or on some, for the input, the result or both, anywhere in a block, in place
  * and not; then what is asked for by an info, and what is MPI's. The argument `mpi`: all of it is.
  */
+#include <unistd.h>
+
 #include "pmpi.h"
 
 enum { BLOCK = 1 << 20, LONGEST = 60000, KINDS = 5, PLACES = 5 };
@@ -151,9 +153,12 @@ static int ours(const char *key, const char *asked)
 
 static void infos(int peal)
 {
-    void *block = get(1, MPI_INFO_NULL);
-    CHECK(lies_in(block, "memfd:peal") == peal);
-    CHECK(MPI_Free_mem(block) == MPI_SUCCESS);
+    long page = sysconf(_SC_PAGESIZE);
+    for (long bytes = page - 1; bytes <= page; bytes++) {
+        void *block = get(bytes, MPI_INFO_NULL);
+        CHECK(lies_in(block, "memfd:peal") == (peal && bytes == page));
+        CHECK(MPI_Free_mem(block) == MPI_SUCCESS);
+    }
     CHECK(ours("mpi_minimum_memory_alignment", "64") == peal);
     CHECK(ours("mpi_minimum_memory_alignment", "1048576") == 0);
     CHECK(ours("some_kind_of_memory", "fast") == 0);
