@@ -44,7 +44,7 @@ says 'rank 0: messages between hosts go over mpi: no UCX, on another rank' 'rank
 port=UCX_TCP_PORT_RANGE=$((20000 + $$ % 10000))
 port=$port-${port#*=}
 two "PEAL_HOST_ID=one $port" "PEAL_HOST_ID=two $port" || die "UCX that does not open on one rank"
-says 'messages between hosts go over mpi: no UCX, on another rank' 'over mpi: no UCX, it does not open on this rank' \
+says 'messages between hosts go over mpi: no UCX, on another rank' 'over mpi: no UCX, it did not work on this rank' \
     'rank 0: lanes: 0 -> 1 via mpi, on other nodes' 'rank 1: lanes: 1 -> 0 via mpi, on other nodes'
 [ "$(grep -c '^.peal. warn' "$dir/out")" = 1 ] || die "not one warning of UCX that does not open"
 says 'warn rank .: no transport over UCX'

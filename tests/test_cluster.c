@@ -3,7 +3,8 @@
  * algorithms; and what levels send to other hosts is the least that they can, and the links carry no more than that but for 3 %.
  * With "cut" and a number: so many times a link is cut in the middle of a call, every rank is told in time which one it waits for,
  * and once the link is mended the next communicator works. With "broken": where UCX's connections are gone between two calls, the
- * second makes new ones; MPI's are known by ports that the environment gives it.
+ * second makes new ones; MPI's are known by ports that the environment gives it. With "mixed": where UCX's devices of one host do
+ * not lead to another, who asked for UCX is told so when a communicator is made, and who did not has MPI.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +27,7 @@
 #include "base/config.h"
 #include "comm/comm_private.h"
 #include "exec/signature.h"
+#include "world.h"
 
 enum { HOSTS = 64, LARGE = 4 << 20 /* floats */ };
 
@@ -382,13 +384,30 @@ static void connections_break(void **state)
     peal_comm_destroy(&comm);
 }
 
+static void no_way_by_ucx(void **state)
+{
+    (void)state;
+    peal_comm *comm;
+    for (int k = 0; k < 2; k++) {
+        comm = comm_make();
+        assert_string_equal(comm->net->name, "mpi");
+        sum(comm, LARGE, true, "between hosts of other devices");
+        peal_comm_destroy(&comm);
+    }
+    assert_int_equal(world_comm(&(peali_layout){.net = "ucx"}, size, rank, &comm), PEAL_ERR_UNSUPPORTED);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest right[] = {cmocka_unit_test(hosts_are_nodes), cmocka_unit_test(all_sizes),
                                        cmocka_unit_test(all_algorithms), cmocka_unit_test(least_bytes)};
     const struct CMUnitTest cut[] = {cmocka_unit_test(cut_link)};
     const struct CMUnitTest broken[] = {cmocka_unit_test(connections_break)};
+    const struct CMUnitTest mixed[] = {cmocka_unit_test(no_way_by_ucx)};
+    bool mixes = argc > 1 && strcmp(argv[1], "mixed") == 0;
     bool cuts = argc > 1 && strcmp(argv[1], "cut") == 0, breaks = argc > 1 && strcmp(argv[1], "broken") == 0;
+    if (mixes && strcmp(getenv("CLUSTER_HOST"), "0") != 0)
+        setenv("UCX_NET_DEVICES", "lo", 1);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -396,6 +415,7 @@ int main(int argc, char **argv)
     runs = argc > 2 ? atoi(argv[2]) : 1;
     int failed = cuts     ? cmocka_run_group_tests(cut, NULL, NULL)
                  : breaks ? cmocka_run_group_tests(broken, NULL, NULL)
+                 : mixes  ? cmocka_run_group_tests(mixed, NULL, NULL)
                           : cmocka_run_group_tests(right, NULL, NULL);
     free(host_of);
     if (failed)

@@ -70,20 +70,19 @@ static peal_status longest(const peali_bootstrap *boot, const peali_net *net, ui
     return status;
 }
 
-/*
- * What this rank would use of UCX, opened. PEAL_ERR_UNSUPPORTED: WHY it has none; what does not open is not tried again, so that
- * the transport says so once.
- */
+/* What did not open, or did not lead to all hosts, is not tried again, so that it is said once. */
+static int barren; /* relaxed: a rank more or less that tries */
+
+/* What this rank would use of UCX, opened. PEAL_ERR_UNSUPPORTED: WHY it has none. */
 static peal_status have_ucx(int rank, peali_ucx_rails *rails, const char **why)
 {
-    static int barren; /* relaxed: a rank more or less that tries */
     peal_status status = peali_transport_rails(rank, rails, why);
     if (status != PEAL_OK)
         return *why ? PEAL_ERR_UNSUPPORTED : status;
     if (!peali_load_relaxed(&barren) && peali_net_ucx_open(rank, rails) == PEAL_OK)
         return PEAL_OK;
     peali_store_relaxed(&barren, 1);
-    *why = "it does not open on this rank";
+    *why = "it did not work on this rank";
     return PEAL_ERR_UNSUPPORTED;
 }
 
@@ -102,19 +101,9 @@ static peal_status rather_ucx(const peali_bootstrap *boot, peali_net **net)
         mine = peali_net_ucx_create(*net, &rails, net);
         status = boot->agree(boot->ctx, mine);
     }
-    if (status == PEAL_OK)
-        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over ucx: all ranks have it");
-    else if (mine == PEAL_OK)
+    if (status != PEAL_OK && mine == PEAL_OK)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, boot->rank, "no communicator: another rank has %s", peal_status_text(status));
     return status;
-}
-
-peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net, uint64_t *most)
-{
-    if (boot->threads || asked_for(layout) || layout->fault)
-        return PEAL_OK;
-    peal_status status = rather_ucx(boot, net);
-    return status == PEAL_OK ? longest(boot, *net, most) : status;
 }
 
 peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most)
@@ -130,5 +119,30 @@ peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, si
     }
     peali_free(mine);
     peali_free(all);
+    return status;
+}
+
+peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net, uint64_t *most)
+{
+    peali_net *const before = *net;
+    if (boot->threads || asked_for(layout) || layout->fault)
+        return PEAL_OK;
+    uint64_t cards = 0;
+    peal_status status = rather_ucx(boot, net);
+    if (status != PEAL_OK || *net == before)
+        return status;
+    status = longest(boot, *net, &cards);
+    if (status == PEAL_OK)
+        status = peali_transport_meet(boot, *net, (size_t)cards);
+    if (status == PEAL_ERR_UNSUPPORTED) {
+        *net = peali_net_ucx_undo(net);
+        peali_store_relaxed(&barren, 1);
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over %s: ucx does not lead to all of them",
+                  before->name);
+        return PEAL_OK;
+    }
+    if (status == PEAL_OK)
+        peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over ucx: all ranks have it");
+    *most = 0;
     return status;
 }

@@ -18,8 +18,9 @@ PEAL_MUST_CHECK peal_status peali_transport_rails(int rank, peali_ucx_rails *rai
 PEAL_MUST_CHECK peal_status peali_transport_open(const peali_layout *layout, peali_net **net);
 
 /*
- * Where the ranks are on several hosts, and nothing was asked for: puts UCX over *NET if all ranks have it. MOST is the length of
- * the longest card, before and after. *NET is always what the caller owns. All ranks return alike. Collective: yes.
+ * Where the ranks are on several hosts, and nothing was asked for: puts UCX over *NET if all ranks have it, and it leads from each
+ * host to the next. MOST is the length of the longest card, and 0 where the ranks have met by them. *NET is always what the caller
+ * owns. All ranks return alike. Collective: yes.
  */
 PEAL_MUST_CHECK peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net,
                                                           uint64_t *most);

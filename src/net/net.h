@@ -73,7 +73,10 @@ struct peali_net {
     const void *card;
     size_t card_bytes;
 
-    /* Learns the cards of all ranks, which lie STRIDE bytes apart in rank order. PEAL_OK or an error that was logged. */
+    /*
+     * Learns the cards of all ranks, which lie STRIDE bytes apart in rank order. PEAL_OK or an error that was logged;
+     * PEAL_ERR_UNSUPPORTED: there is no way to one of them.
+     */
     peal_status (*meet)(peali_net *net, const void *cards, size_t stride);
 
     /* Starts sending BYTES at DATA to PEER; DATA is untouched until test says it ended. PEAL_OK or an error that was logged. */

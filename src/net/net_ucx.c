@@ -14,20 +14,13 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "net/envelope.h"
+#include "net/ucx_cards.h"
 #include "net/ucx_link.h"
 #include "net/ucx_memory.h"
 
 enum { RANK_BITS = 64 - PEALI_NET_TAG_BITS - PEALI_UCX_ID_BITS };
 /* For how long, in all, what UCX cannot take back is waited for: sends, and receives, which go on to read the sender's memory. */
 static const int64_t SEND_NS = 50000000, RECV_NS = 300000000;
-
-struct card {
-    unsigned char envelope[PEALI_ENVELOPE_HEAD]; /* of all behind it */
-    uint32_t rank, id;
-    uint64_t host;
-    uint32_t near, nrails; /* as many workers are behind it, each a peali_ucx_card and an address */
-};
 
 struct ucx_net {
     peali_net net;
@@ -36,7 +29,7 @@ struct ucx_net {
     peali_ucx_hub *hubs[PEALI_UCX_RAILS];
     int nhubs; /* at least as many as rails */
     uint32_t id;
-    struct card *card;
+    peali_ucx_head *card;
     uint32_t *ids;           /* of each rank's net */
     peali_ucx_berth *berths; /* of each rank */
     peali_ucx_link *links;   /* to each rank's workers: by rank, and then by rail */
@@ -420,31 +413,13 @@ static void ucx_destroy(peali_net *net)
         host->destroy(host);
 }
 
-/* Is the card of RANK, in the STRIDE bytes at CARD, what it sent? Then HEAD is its head; else it is logged. */
-static bool card_open(const struct ucx_net *u, const void *card, size_t stride, int rank, struct card *head)
-{
-    char why[PEALI_ENVELOPE_WHY];
-    size_t bytes;
-    const void *inside = peali_envelope_open(card, stride, PEALI_ENVELOPE_ADDRESS, &bytes, why);
-    if (inside && bytes < sizeof(*head) - PEALI_ENVELOPE_HEAD) {
-        snprintf(why, sizeof(why), "is too short");
-    } else if (inside) {
-        memcpy(head, card, sizeof(*head));
-        if (head->rank == (uint32_t)rank)
-            return true;
-        snprintf(why, sizeof(why), "is that of rank %u", head->rank);
-    }
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "the ucx address of rank %d %s", rank, why);
-    return false;
-}
-
 /* What all ranks are, and how many rails all of them have. A host that has fewer than another is named once. */
 static peal_status read_heads(struct ucx_net *u, const char *cards, size_t stride)
 {
     int least = PEALI_UCX_RAILS + 1, most = 0, poorest = 0;
     for (int r = 0; r < u->net.nranks; r++) {
-        struct card head;
-        if (!card_open(u, cards + (size_t)r * stride, stride, r, &head))
+        peali_ucx_head head;
+        if (!peali_ucx_head_open(cards + (size_t)r * stride, stride, u->net.rank, r, &head))
             return PEAL_ERR_NET;
         u->ids[r] = head.id;
         u->berths[r] = (peali_ucx_berth){.host = head.host, .near = head.near};
@@ -475,6 +450,28 @@ static peal_status find_peers(struct ucx_net *u, int r, const char *at)
     return PEAL_OK;
 }
 
+/*
+ * UCX tells when it connects that devices do not lead to each other, as a loopback, or tcp here and InfiniBand there. One rank of
+ * each host connects to the next host: hosts of several kinds are next to each other somewhere.
+ */
+static peal_status try_ways(struct ucx_net *u)
+{
+    int peer = u->berths[u->net.rank].turn == 0 ? peali_ucx_next_host(u->berths, u->net.nranks, u->net.rank) : -1;
+    for (int rail = 0; peer >= 0 && rail < u->net.rails; rail++) {
+        char way[256];
+        peali_ucx_hub *hub = lock(u, rail);
+        ucs_status_t status = connect_to(u, peer, rail);
+        peali_ucx_hub_unlock(hub);
+        if (status == UCS_OK)
+            continue;
+        say_way(u, peer, rail, true, way, sizeof(way));
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "ucx has no way to rank %d, by %s: %s", peer, way,
+                  u->ucp->ucs_status_string(status));
+        return status == UCS_ERR_NO_MEMORY ? PEAL_ERR_MEMORY : PEAL_ERR_UNSUPPORTED;
+    }
+    return PEAL_OK;
+}
+
 static void log_rails(const struct ucx_net *u)
 {
     char names[PEALI_UCX_RAILS * (PEALI_UCX_DEVICE + 1)] = "";
@@ -496,33 +493,19 @@ static peal_status ucx_meet(peali_net *net, const void *cards, size_t stride)
     if (!u->links || !u->unflushed)
         return PEAL_ERR_MEMORY;
     for (int r = 0; r < net->nranks && status == PEAL_OK; r++)
-        status = find_peers(u, r, (const char *)cards + (size_t)r * stride + sizeof(struct card));
-    if (u->host)
-        log_rails(u);
-    return status;
+        status = find_peers(u, r, (const char *)cards + (size_t)r * stride + sizeof(peali_ucx_head));
+    if (status != PEAL_OK || !u->host)
+        return status;
+    log_rails(u);
+    return try_ways(u);
 }
 
 static peal_status card_make(struct ucx_net *u, const peali_ucx_rails *rails)
 {
-    size_t bytes = 0;
-    for (int i = 0; i < u->nhubs; i++)
-        bytes += sizeof(peali_ucx_card) + u->hubs[i]->card.bytes;
-    u->net.card_bytes = sizeof(struct card) + bytes;
-    u->card = peali_alloc(1, u->net.card_bytes);
-    u->net.card = u->card;
-    if (!u->card)
-        return PEAL_ERR_MEMORY;
-    *u->card = (struct card){.rank = (uint32_t)u->net.rank, .id = u->id, .host = rails->host, .near = rails->near,
-                             .nrails = (uint32_t)u->nhubs};
-    char *at = (char *)(u->card + 1);
-    for (int i = 0; i < u->nhubs; i++) {
-        const peali_ucx_hub *hub = u->hubs[i];
-        memcpy(at, &hub->card, sizeof(hub->card));
-        memcpy(at + sizeof(hub->card), hub->address, hub->card.bytes);
-        at += sizeof(hub->card) + hub->card.bytes;
-    }
-    peali_envelope_seal(u->card, PEALI_ENVELOPE_ADDRESS, u->net.card_bytes - PEALI_ENVELOPE_HEAD);
-    return PEAL_OK;
+    const peali_ucx_head head = {.rank = (uint32_t)u->net.rank, .id = u->id, .host = rails->host, .near = rails->near,
+                                 .nrails = (uint32_t)u->nhubs};
+    u->net.card = u->card = peali_ucx_card_make(&head, u->hubs, &u->net.card_bytes);
+    return u->card ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 
 static peal_status furnish(struct ucx_net *u, const peali_ucx_rails *rails)
@@ -597,4 +580,13 @@ peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, 
     u->net.beside = takes_threads(rails) ? ucx_beside : NULL;
     *net = &u->net;
     return PEAL_OK;
+}
+
+peali_net *peali_net_ucx_undo(peali_net **net)
+{
+    struct ucx_net *u = (struct ucx_net *)*net;
+    peali_net *host = u->host;
+    *net = u->host = NULL;
+    ucx_destroy(&u->net);
+    return host;
 }

@@ -29,6 +29,9 @@ PEAL_MUST_CHECK peal_status peali_net_ucx_open(int rank, const peali_ucx_rails *
  */
 PEAL_MUST_CHECK peal_status peali_net_ucx_create(peali_net *host, const peali_ucx_rails *rails, peali_net **net);
 
+/* Frees NET, which nothing was sent over, and gives its host back. */
+peali_net *peali_net_ucx_undo(peali_net **net);
+
 /*
  * Lets the messages of all this process' nets over UCX move: for who waits in another communicator, while a peer cannot leave its
  * last call over UCX before this process has taken in what it sent. Threads: any.

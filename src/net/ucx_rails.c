@@ -29,6 +29,14 @@ void peali_ucx_berths(peali_ucx_berth *berths, int n, int nrails)
     }
 }
 
+int peali_ucx_next_host(const peali_ucx_berth *berths, int n, int rank)
+{
+    int next = (rank + 1) % n;
+    while (next != rank && berths[next].host == berths[rank].host)
+        next = (next + 1) % n;
+    return next == rank ? -1 : next;
+}
+
 int peali_ucx_rail(const peali_ucx_berth *from, const peali_ucx_berth *to, uint32_t tag)
 {
     uint32_t rails = from->near, slice = tag & ((1u << PEALI_NET_SLICE_BITS) - 1), lane = tag >> PEALI_NET_SLICE_BITS;

@@ -42,6 +42,9 @@ typedef struct peali_ucx_berth {
  */
 void peali_ucx_berths(peali_ucx_berth *berths, int n, int nrails);
 
+/* The rank of another host that follows RANK, of N in a ring; -1: there is none. */
+int peali_ucx_next_host(const peali_ucx_berth *berths, int n, int rank);
+
 /*
  * The rail of the message with TAG from a rank to another. Slices take the sender's rails in turn, and ranks of one host and lanes
  * begin with different ones. Within a host it is always the first.
