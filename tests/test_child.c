@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "exec/reach.h"
 #include "team.h"
 
 static pthread_barrier_t child_has_ended;
@@ -104,8 +105,38 @@ static void refused(void **state)
     assert_non_null(strstr(said, "is a child of the one that made the communicator"));
 }
 
+/* What a rank showed, and left before a peer did, is its own to free: in a child something else lies there. */
+static void left_behind(void **state)
+{
+    const peali_lands none = {0, 0};
+    peali_public *shown = peali_public_create(2, &none, true);
+    int reused[2], status;
+    char go = 1;
+    if (!shown)
+        skip();
+    peali_public_release(shown, true);
+    assert_int_equal(pipe(reused), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(read(reused[0], &go, 1) == 1 && works_alone() ? 0 : 1);
+    assert_true(pid > 0);
+    peali_public_release(shown, false);
+    peali_public *next = peali_public_create(1, &none, true);
+    assert_ptr_equal(next, shown);
+    memset(next, 0x41, sizeof *next);
+    next->refs = 0;
+    assert_int_equal(write(reused[1], &go, 1), 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    memset(next, 0, sizeof *next);
+    next->pooled = true;
+    peali_public_drop(next);
+    close(reused[0]);
+    close(reused[1]);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(refused), cmocka_unit_test(left_behind)};
     return cmocka_run_group_tests_name("child", tests, NULL, NULL);
 }

@@ -10,6 +10,18 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static peali_public *abandoned;
 
+/* They are the parent's, which frees them; what lies there then, a child must not read. Whoever held the lock is not in it. */
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    abandoned = NULL;
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
 static void sweep(void)
 {
     pthread_mutex_lock(&lock);
@@ -34,7 +46,9 @@ static void abandon(peali_public *p)
 
 peali_public *peali_public_create(long readers, const peali_lands *lands, bool pooled)
 {
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
     size_t bytes = sizeof(peali_public) + (size_t)lands->areas * (PEALI_REACH_SLOTS * sizeof(peali_line) + lands->bytes);
+    pthread_once(&watched, watch_forks);
     sweep();
     peali_arena arena = {0};
     peali_public *p = pooled ? peali_pool_alloc(bytes, PEALI_POOL_PEERS) : peali_arena_get(&arena, 1, bytes);
