@@ -4,8 +4,10 @@
 
 #include <stdint.h>
 
+#include <peal/status.h>
+
 /* Nanoseconds of a clock that never goes back. Threads: any. */
-int64_t peali_clock_ns(void);
+PEAL_PUBLIC int64_t peali_clock_ns(void);
 
 /* A moment's rest inside a spin loop, without giving the core away. */
 static inline void peali_clock_pause(void)

@@ -12,18 +12,19 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 enum { HOST_NAME = 64 };
-static const double CANCEL_S = 0.3; /* for how long, all in all, receives that MPI does not take back are waited for, */
-static const double RELEASE_S = 5;  /* and again in the end, when their memory is given up */
+static const int64_t CANCEL_NS = 300000000;   /* for how long, all in all, receives that MPI does not take back are waited for, */
+static const int64_t RELEASE_NS = 5000000000; /* and again in the end, when their memory is given up */
 
 struct mpi_net {
     peali_net net;
     MPI_Comm comm;
     char host[HOST_NAME];
     char (*hosts)[HOST_NAME]; /* by rank, for people */
-    double cancel_s;          /* what is left of CANCEL_S */
+    int64_t cancel_ns;        /* what is left of CANCEL_NS */
     MPI_Request *stuck;       /* receives that were not taken back */
     int nstuck;
     bool failed;              /* a call was given up; any thread sets it */
@@ -147,14 +148,14 @@ static peal_status mpi_test(peali_net *net, peali_net_req *req)
     return got == (MPI_Count)r->bytes ? PEAL_OK : wrong_length(m, r, got);
 }
 
-/* Takes the time from *LEFT_S; where none is left MPI is not asked, which gives the core away. */
-static bool ends_within(MPI_Request *request, double *left_s)
+/* Takes the time from *LEFT_NS; where none is left MPI is not asked, which gives the core away. MPI's own clock may be the date. */
+static bool ends_within(MPI_Request *request, int64_t *left_ns)
 {
-    double began_s = PMPI_Wtime();
+    int64_t began_ns = peali_clock_ns();
     int ended = 0;
-    while (!ended && PMPI_Wtime() - began_s < *left_s)
+    while (!ended && peali_clock_ns() - began_ns < *left_ns)
         PMPI_Test(request, &ended, MPI_STATUS_IGNORE);
-    *left_s -= PMPI_Wtime() - began_s;
+    *left_ns -= peali_clock_ns() - began_ns;
     return ended;
 }
 
@@ -171,7 +172,7 @@ static void mpi_cancel(peali_net *net, peali_net_req *req)
         PMPI_Request_free(&r->mpi);
         return;
     }
-    if (PMPI_Cancel(&r->mpi) != MPI_SUCCESS || ends_within(&r->mpi, &m->cancel_s))
+    if (PMPI_Cancel(&r->mpi) != MPI_SUCCESS || ends_within(&r->mpi, &m->cancel_ns))
         return;
     MPI_Request *stuck = peali_realloc(m->stuck, (size_t)m->nstuck + 1, sizeof(*stuck));
     if (!stuck)
@@ -183,9 +184,9 @@ static void mpi_cancel(peali_net *net, peali_net_req *req)
 /* False where MPI may still write to memory of the caller. */
 static bool release_stuck(struct mpi_net *m)
 {
-    double left_s = RELEASE_S;
+    int64_t left_ns = RELEASE_NS;
     int over = 0;
-    while (over < m->nstuck && ends_within(&m->stuck[over], &left_s))
+    while (over < m->nstuck && ends_within(&m->stuck[over], &left_ns))
         over++;
     if (over < m->nstuck)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, m->net.rank, "%d messages of a call that failed are still on their way, and MPI "
@@ -274,15 +275,15 @@ static struct mpi_net *leaving;
 static bool ends;
 static pthread_mutex_t leaving_lock = PTHREAD_MUTEX_INITIALIZER; /* of both */
 
-/* Frees what all ranks have left; those of the others that do so in *LEFT_S, too. */
-static void free_left(double *left_s)
+/* Frees what all ranks have left; those of the others that do so in *LEFT_NS, too. */
+static void free_left(int64_t *left_ns)
 {
     struct mpi_net **at = &leaving;
     while (*at) {
         struct mpi_net *m = *at;
         int over = 0;
         PMPI_Test(&m->all_left, &over, MPI_STATUS_IGNORE);
-        if (!over && !ends_within(&m->all_left, left_s)) {
+        if (!over && !ends_within(&m->all_left, left_ns)) {
             at = &m->next;
             continue;
         }
@@ -294,10 +295,10 @@ static void free_left(double *left_s)
 /* MPI deletes what MPI_COMM_SELF has first of all in MPI_Finalize, and still works. */
 static int end(MPI_Comm comm, int key, void *value, void *extra)
 {
-    double left_s = RELEASE_S;
+    int64_t left_ns = RELEASE_NS;
     pthread_mutex_lock(&leaving_lock);
     ends = true;
-    free_left(&left_s);
+    free_left(&left_ns);
     pthread_mutex_unlock(&leaving_lock);
     return MPI_SUCCESS;
 }
@@ -323,7 +324,7 @@ static void mpi_forsake(peali_net *net)
 static void mpi_destroy(peali_net *net)
 {
     struct mpi_net *m = (struct mpi_net *)net;
-    double none_s = 0;
+    int64_t none_ns = 0;
     int finalized;
     PMPI_Finalized(&finalized);
     if (finalized) {
@@ -338,7 +339,7 @@ static void mpi_destroy(peali_net *net)
     } else {
         comm_free(m);
     }
-    free_left(&none_s);
+    free_left(&none_ns);
     pthread_mutex_unlock(&leaving_lock);
 }
 
@@ -377,7 +378,7 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
         return PEAL_ERR_MEMORY;
     }
     m->comm = shadow;
-    m->cancel_s = CANCEL_S;
+    m->cancel_ns = CANCEL_NS;
     gethostname(m->host, HOST_NAME - 1);
     m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .card = m->host,
                          .card_bytes = HOST_NAME, .meet = mpi_meet, .describe = mpi_describe, .send = mpi_send, .recv = mpi_recv,
