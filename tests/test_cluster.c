@@ -216,18 +216,19 @@ static void mend_link(void)
 /* Does the log of this rank, from AT on, name the error, this host and another? */
 static bool told(const char *path, long at)
 {
-    char line[4096], mine[64], here[256] = "";
+    char line[4096], mine[96], here[72] = "";
     bool found = false;
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     fseek(f, at, SEEK_SET);
     gethostname(here, sizeof here - 1);
-    here[strcspn(here, "-")] = '\0';
-    snprintf(mine, sizeof mine, "host %.40s-%d", here, host);
+    assert_non_null(strrchr(here, '-'));
+    *strrchr(here, '-') = '\0';
+    snprintf(mine, sizeof mine, "host %s-%d", here, host);
     while (fgets(line, sizeof line, f))
         for (int h = 0; h < nhosts && strstr(line, "waits since") && strstr(line, mine); h++) {
-            char other[64];
-            snprintf(other, sizeof other, "host %.40s-%d", here, h);
+            char other[96];
+            snprintf(other, sizeof other, "host %s-%d", here, h);
             found |= h != host && strstr(line, other);
         }
     fclose(f);

@@ -46,7 +46,7 @@ static uint32_t data_tag(const peali_runner *r, const peali_cursor *c, const pea
 
 void peali_run_way(const peali_runner *r, const peali_cursor *c, const peali_instr *i, char *text, size_t bytes)
 {
-    char way[224];
+    char way[PEALI_NET_WAY];
     text[0] = '\0';
     if (!r->net->describe)
         return;

@@ -16,7 +16,7 @@ enum {
     PEALI_REACH_SLOTS = 512, /* lines a rank and landing area */
     PEALI_REACH_LINE = 64,
     PEALI_REACH_QUARREL = 9, /* words of two calls that differ, and who made them */
-    PEALI_REACH_STUCK = 30,  /* words of a text on a message: its way has up to 224 characters */
+    PEALI_REACH_STUCK = 34,  /* words of a text on a message, and its way */
 };
 
 /* A flag, and room for what is read together with it: the data of a small message, or a front. */

@@ -47,7 +47,7 @@ static void find_stuck(const peali_runner *r, char text[PEALI_REACH_STUCK * size
 {
     enum { BYTES = PEALI_REACH_STUCK * sizeof(uint64_t) };
     int32_t window = r->plan->job.window, first = peali_run_oldest(r), awaited = peali_run_awaits(r, &r->cursors[first]);
-    char way[224];
+    char way[PEALI_NET_WAY + 8];
     text[0] = '\0';
     for (int32_t k = 0; k < window; k++) {
         const peali_cursor *c = &r->cursors[(first + k) % window];

@@ -24,6 +24,9 @@ typedef struct peali_net_req {
 /* Tags are below 2^22: Open MPI's UCX PML ends at 2^23 - 1 (FACTS). The low bits are a slice, above them is a lane. */
 enum { PEALI_NET_TAG_BITS = 22, PEALI_NET_SLICE_BITS = 16 };
 
+/* Bytes of a host's name, for people: Linux has at most 64 characters. And of what describe says, with two of them. */
+enum { PEALI_NET_HOST = 72, PEALI_NET_WAY = 240 };
+
 /*
  * Between enter and leave, which gets what enter left in VISIT, a thread may touch a device, whatever else it does with others or
  * captures there. Any thread, also several at once.

@@ -15,15 +15,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { HOST_NAME = 64 };
 static const int64_t CANCEL_NS = 300000000;   /* for how long, all in all, receives that MPI does not take back are waited for, */
 static const int64_t RELEASE_NS = 5000000000; /* and again in the end, when their memory is given up */
 
 struct mpi_net {
     peali_net net;
     MPI_Comm comm;
-    char host[HOST_NAME];
-    char (*hosts)[HOST_NAME]; /* by rank, for people */
+    char host[PEALI_NET_HOST];
+    char (*hosts)[PEALI_NET_HOST]; /* by rank, for people */
     int64_t cancel_ns;        /* what is left of CANCEL_NS */
     MPI_Request *stuck;       /* receives that were not taken back */
     int nstuck;
@@ -198,7 +197,7 @@ static peal_status mpi_meet(peali_net *net, const void *cards, size_t stride)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     for (int r = 0; r < net->nranks; r++)
-        memcpy(m->hosts[r], (const char *)cards + (size_t)r * stride, HOST_NAME);
+        memcpy(m->hosts[r], (const char *)cards + (size_t)r * stride, PEALI_NET_HOST);
     return PEAL_OK;
 }
 
@@ -379,11 +378,12 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
     }
     m->comm = shadow;
     m->cancel_ns = CANCEL_NS;
-    gethostname(m->host, HOST_NAME - 1);
+    gethostname(m->host, PEALI_NET_HOST - 1);
     m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .card = m->host,
-                         .card_bytes = HOST_NAME, .meet = mpi_meet, .describe = mpi_describe, .send = mpi_send, .recv = mpi_recv,
-                         .recv_some = mpi_recv_some, .test = mpi_test, .cancel = mpi_cancel, .progress = mpi_progress,
-                         .flush = mpi_flush, .forsake = mpi_forsake, .destroy = mpi_destroy, .any_thread = takes_any_thread()};
+                         .card_bytes = sizeof m->host, .meet = mpi_meet, .describe = mpi_describe, .send = mpi_send,
+                         .recv = mpi_recv, .recv_some = mpi_recv_some, .test = mpi_test, .cancel = mpi_cancel,
+                         .progress = mpi_progress, .flush = mpi_flush, .forsake = mpi_forsake, .destroy = mpi_destroy,
+                         .any_thread = takes_any_thread()};
     *net = &m->net;
     return PEAL_OK;
 }

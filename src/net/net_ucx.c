@@ -95,7 +95,7 @@ static void ucx_describe(peali_net *net, int peer, uint32_t tag, bool sends, cha
 
 static peal_status fail(const struct ucx_net *u, const struct request *r, ucs_status_t status)
 {
-    char way[256];
+    char way[PEALI_NET_WAY];
     say_way(u, r->peer, r->rail, !r->receives, way, sizeof(way));
     peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "%s of %llu bytes %s rank %d tag %u (%s) failed: ucx says %s",
               r->receives ? "receive" : "send", (unsigned long long)r->bytes, r->receives ? "from" : "to", r->peer, r->tag, way,
@@ -158,7 +158,7 @@ static void enter(struct ucx_net *u, struct request *r, ucs_status_ptr_t answer)
 /* Peers that a process reaches alike share a line of the log. */
 static void log_route(const struct ucx_net *u, int peer, int rail)
 {
-    char text[256], way[256];
+    char text[256], way[PEALI_NET_WAY];
     if (!peali_log_on(PEALI_LOG_INFO, PEALI_SUB_NET) ||
         !peali_ucx_hub_new_route(u->hubs[rail], link_of(u, peer, rail)->peer, text, sizeof(text)))
         return;
@@ -324,7 +324,7 @@ static peal_status ucx_flush(peali_net *net)
         peali_ucx_hub_unlock(hub);
         u->nunflushed -= status == UCS_OK;
     }
-    char way[256];
+    char way[PEALI_NET_WAY];
     if (status == UCS_OK || status == UCS_INPROGRESS)
         return status == UCS_OK ? PEAL_OK : PEAL_IN_PROGRESS;
     say_way(u, last / net->rails, last % net->rails, true, way, sizeof(way));
@@ -458,7 +458,7 @@ static peal_status try_ways(struct ucx_net *u)
 {
     int peer = u->berths[u->net.rank].turn == 0 ? peali_ucx_next_host(u->berths, u->net.nranks, u->net.rank) : -1;
     for (int rail = 0; peer >= 0 && rail < u->net.rails; rail++) {
-        char way[256];
+        char way[PEALI_NET_WAY];
         peali_ucx_hub *hub = lock(u, rail);
         ucs_status_t status = connect_to(u, peer, rail);
         peali_ucx_hub_unlock(hub);

@@ -29,8 +29,8 @@ enum {
 
 /* A worker somewhere, of this process or another: what it tells of itself. */
 typedef struct peali_ucx_card {
-    char host[PEALI_UCX_DEVICE], device[PEALI_UCX_DEVICE]; /* for people */
-    uint64_t bytes;                                        /* of its address, which lies behind */
+    char host[PEALI_NET_HOST], device[PEALI_UCX_DEVICE]; /* for people */
+    uint64_t bytes;                                      /* of its address, which lies behind */
 } peali_ucx_card;
 
 typedef struct peali_ucx_peer {
