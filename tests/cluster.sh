@@ -9,7 +9,7 @@
 #     --links 1|2   of each host: eth0, or eth0 and eth1, each to a switch of its own (1)
 #     --counters    prints the bytes that each link has carried
 #
-# A host has its own name (of 63 characters, the most that Open MPI takes, which end on peal, the number of this process, - and that
+# A host has its own name (of 50 characters, as Open MPI takes few more, which end on peal, the number of this process, - and that
 # of the host), network, processes, shared memory and /dev/shm, and its share of the cores (one at least, which other hosts may have
 # too), so that nothing but its links leads to another; files are those of this machine. Links have an MTU of 9000. MPI's launcher
 # has a network of its own, boot. COMMAND's environment is this one's, and CLUSTER_HOST, the number of the host; CLUSTER_DATA, what
@@ -120,7 +120,7 @@ cores=$(nproc)
 first=\$((h * cores / $hosts)) end=\$(((h + 1) * cores / $hosts))
 [ \$end -gt \$first ] || end=\$((first + 1))
 exec ip netns exec $name-\$h unshare --uts --ipc --pid --fork --kill-child --mount-proc taskset -c \$first-\$((end - 1)) sh -c "
-    hostname \$(printf '%63s' $name-\$h | tr ' ' x)
+    hostname \$(printf '%50s' $name-\$h | tr ' ' x)
     mount -t tmpfs -o mode=1777 shm /dev/shm
     \$*"
 E

@@ -4,7 +4,8 @@
  * With "cut" and a number: so many times a link is cut in the middle of a call, every rank is told in time which one it waits for,
  * and once the link is mended the next communicator works. With "broken": where UCX's connections are gone between two calls, the
  * second makes new ones; MPI's are known by ports that the environment gives it. With "mixed": where UCX's devices of one host do
- * not lead to another, who asked for UCX is told so when a communicator is made, and who did not has MPI.
+ * not lead to another, who asked for UCX is told so when a communicator is made, and who did not has MPI. With
+ * "fewer", and two links: where a host lacks its first device, what is left meets the other hosts' of that name.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -398,6 +399,26 @@ static void no_way_by_ucx(void **state)
     assert_int_equal(world_comm(&(peali_layout){.net = "ucx"}, size, rank, &comm), PEAL_ERR_UNSUPPORTED);
 }
 
+static void rails_by_name(void **state)
+{
+    (void)state;
+    peal_comm *comm = comm_make();
+    assert_string_equal(comm->net->name, "ucx");
+    assert_int_equal(comm->net->rails, 1);
+    sum(comm, LARGE, true, "over the devices that all hosts have");
+    peal_comm_destroy(&comm);
+}
+
+/* What a host of it has is known when MPI starts. */
+static void lack_devices(bool first)
+{
+    setenv("OMPI_MCA_btl_tcp_if_include", "boot", 1);
+    if (strcmp(getenv("CLUSTER_HOST"), "0") != 0)
+        setenv("UCX_NET_DEVICES", first ? "eth1" : "lo", 1);
+    if (first && strcmp(getenv("CLUSTER_HOST"), "0") != 0 && system("ip link set eth0 down") != 0)
+        exit(2);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest right[] = {cmocka_unit_test(hosts_are_nodes), cmocka_unit_test(all_sizes),
@@ -405,10 +426,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest cut[] = {cmocka_unit_test(cut_link)};
     const struct CMUnitTest broken[] = {cmocka_unit_test(connections_break)};
     const struct CMUnitTest mixed[] = {cmocka_unit_test(no_way_by_ucx)};
-    bool mixes = argc > 1 && strcmp(argv[1], "mixed") == 0;
+    const struct CMUnitTest fewer[] = {cmocka_unit_test(rails_by_name)};
+    bool mixes = argc > 1 && strcmp(argv[1], "mixed") == 0, lacks = argc > 1 && strcmp(argv[1], "fewer") == 0;
     bool cuts = argc > 1 && strcmp(argv[1], "cut") == 0, breaks = argc > 1 && strcmp(argv[1], "broken") == 0;
-    if (mixes && strcmp(getenv("CLUSTER_HOST"), "0") != 0)
-        setenv("UCX_NET_DEVICES", "lo", 1);
+    if (mixes || lacks)
+        lack_devices(lacks);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -417,6 +439,7 @@ int main(int argc, char **argv)
     int failed = cuts     ? cmocka_run_group_tests(cut, NULL, NULL)
                  : breaks ? cmocka_run_group_tests(broken, NULL, NULL)
                  : mixes  ? cmocka_run_group_tests(mixed, NULL, NULL)
+                 : lacks  ? cmocka_run_group_tests(fewer, NULL, NULL)
                           : cmocka_run_group_tests(right, NULL, NULL);
     free(host_of);
     if (failed)

@@ -28,7 +28,7 @@ struct ucx_net {
     const peali_ucx_library *ucp;
     peali_ucx_hub *hubs[PEALI_UCX_RAILS];
     int nhubs; /* at least as many as rails */
-    uint32_t id;
+    uint32_t id, near; /* near: rails to this rank */
     peali_ucx_head *card;
     uint32_t *ids;           /* of each rank's net */
     peali_ucx_berth *berths; /* of each rank */
@@ -40,6 +40,7 @@ struct ucx_net {
     peali_ucx_pending *pending;
     int64_t left_ns[2]; /* of SEND_NS and RECV_NS */
     bool spoilt;        /* what was cancelled has not ended */
+    bool by_name;       /* rails are devices of one name; else of one number */
     peali_ucx_memory memory;
 };
 
@@ -125,31 +126,12 @@ static peal_status verdict(const struct ucx_net *u, const struct request *r, ucs
     return r->receives && !r->some && got != r->bytes ? wrong_length(u, r, got, false) : PEAL_OK;
 }
 
-static void hook_in(struct ucx_net *u, peali_ucx_pending *p, peali_ucx_hub *hub)
-{
-    p->hub = hub;
-    p->next = u->pending;
-    p->from = &u->pending;
-    if (p->next)
-        p->next->from = &p->next;
-    u->pending = p;
-}
-
-/* Takes P out of the chain and gives it back to UCX. */
-static void let_go(struct ucx_net *u, peali_ucx_pending *p)
-{
-    *p->from = p->next;
-    if (p->next)
-        p->next->from = p->from;
-    u->ucp->ucp_request_free(p);
-}
-
 /* Notes in R what UCX made of a call: a request, an end, or an error. */
 static void enter(struct ucx_net *u, struct request *r, ucs_status_ptr_t answer)
 {
     if (UCS_PTR_IS_PTR(answer)) {
         r->pending = answer;
-        hook_in(u, r->pending, u->hubs[r->rail]);
+        peali_ucx_pending_begin(r->pending, &u->pending, u->hubs[r->rail]);
     } else {
         r->status = verdict(u, r, UCS_PTR_RAW_STATUS(answer), r->bytes);
     }
@@ -241,7 +223,7 @@ static peal_status look(struct ucx_net *u, struct request *r)
     ucs_status_t status = state_of(u, r, &got);
     if (status == UCS_INPROGRESS)
         return PEAL_IN_PROGRESS;
-    let_go(u, r->pending);
+    peali_ucx_pending_end(r->pending);
     r->pending = NULL;
     return verdict(u, r, status, got);
 }
@@ -299,7 +281,7 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
         u->ucp->ucp_worker_progress(hub->worker);
     *left_ns -= peali_clock_ns() - began_ns;
     u->spoilt |= status == UCS_INPROGRESS;
-    let_go(u, r->pending);
+    peali_ucx_pending_end(r->pending);
     r->pending = NULL;
     peali_ucx_hub_unlock(hub);
 }
@@ -400,7 +382,7 @@ static void ucx_destroy(peali_net *net)
         peali_ucx_hub *hub = u->pending->hub;
         peali_ucx_hub_lock(hub);
         u->ucp->ucp_request_cancel(hub->worker, u->pending);
-        let_go(u, u->pending);
+        peali_ucx_pending_end(u->pending);
         peali_ucx_hub_unlock(hub);
     }
     if (u->fence) {
@@ -411,6 +393,26 @@ static void ucx_destroy(peali_net *net)
     net_free(u);
     if (host)
         host->destroy(host);
+}
+
+/*
+ * Where a host has fewer devices than another, one of them is down as a rule, and the others are known by their names: the rails
+ * are the devices that all have, if there are any.
+ */
+static void match_names(struct ucx_net *u, const char *cards, size_t stride)
+{
+    char names[PEALI_UCX_RAILS][PEALI_UCX_DEVICE];
+    int n = peali_ucx_cards_common(cards, stride, u->net.nranks, names, u->berths);
+    u->by_name = n > 0;
+    u->net.rails = u->by_name ? n : u->net.rails;
+    for (int rail = 0; rail < n; rail++) {
+        int at = rail;
+        while (strcmp(u->hubs[at]->card.device, names[rail]) != 0)
+            at++;
+        peali_ucx_hub *hub = u->hubs[at];
+        u->hubs[at] = u->hubs[rail];
+        u->hubs[rail] = hub;
+    }
 }
 
 /* What all ranks are, and how many rails all of them have. A host that has fewer than another is named once. */
@@ -428,22 +430,24 @@ static peal_status read_heads(struct ucx_net *u, const char *cards, size_t strid
         least = (int)head.nrails < least ? (int)head.nrails : least;
     }
     u->net.rails = least;
+    if (least < most)
+        match_names(u, cards, stride);
     if (least < most && u->net.rank == poorest)
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "%d network devices of host %s, %d of another: all hosts use %d",
-                  least, u->hubs[0]->card.host, most, least);
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, u->net.rank, "%d network devices of host %s, %d of another: all hosts use %d%s",
+                  least, u->hubs[0]->card.host, most, u->net.rails, u->by_name ? ", of the same names" : "");
+    u->near = u->berths[u->net.rank].near;
     peali_ucx_berths(u->berths, u->net.nranks, u->net.rails);
     return PEAL_OK;
 }
 
 /* Finds the workers of rank R, which lie AT in its card. */
-static peal_status find_peers(struct ucx_net *u, int r, const char *at)
+static peal_status find_peers(struct ucx_net *u, int r, const char *card)
 {
     for (int rail = 0; rail < u->net.rails; rail++) {
         peali_ucx_card worker;
-        memcpy(&worker, at, sizeof(worker));
-        at += sizeof(worker);
-        link_of(u, r, rail)->peer = peali_ucx_hub_peer(u->hubs[rail], &worker, at);
-        at += worker.bytes;
+        int number = u->by_name ? peali_ucx_card_find(card, u->hubs[rail]->card.device) : rail;
+        const void *address = peali_ucx_card_worker(card, number, &worker);
+        link_of(u, r, rail)->peer = peali_ucx_hub_peer(u->hubs[rail], &worker, address);
         if (!link_of(u, r, rail)->peer)
             return PEAL_ERR_MEMORY;
     }
@@ -493,7 +497,7 @@ static peal_status ucx_meet(peali_net *net, const void *cards, size_t stride)
     if (!u->links || !u->unflushed)
         return PEAL_ERR_MEMORY;
     for (int r = 0; r < net->nranks && status == PEAL_OK; r++)
-        status = find_peers(u, r, (const char *)cards + (size_t)r * stride + sizeof(peali_ucx_head));
+        status = find_peers(u, r, (const char *)cards + (size_t)r * stride);
     if (status != PEAL_OK || !u->host)
         return status;
     log_rails(u);
@@ -546,7 +550,7 @@ static peal_status make(int rank, int nranks, const peali_ucx_rails *rails, stru
 static peal_status ucx_beside(const peali_net *net, int number, peali_net **another)
 {
     const struct ucx_net *u = (const struct ucx_net *)net;
-    peali_ucx_rails rails = {.n = net->rails, .near = u->card->near, .host = u->card->host, .number = number};
+    peali_ucx_rails rails = {.n = net->rails, .near = u->near, .host = u->card->host, .number = number};
     for (int i = 0; i < rails.n; i++)
         memcpy(rails.device[i], u->hubs[i]->card.device, PEALI_UCX_DEVICE);
     struct ucx_net *made;

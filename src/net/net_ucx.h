@@ -23,7 +23,7 @@ PEAL_MUST_CHECK peal_status peali_net_ucx_open(int rank, const peali_ucx_rails *
 /*
  * A net with the ranks of HOST, the transport that the communicator was started over. It owns HOST from here on and drives it along
  * in `progress`, as the host library's own messages must move; on failure HOST stays the caller's. All ranks exchange their cards
- * before the first message; then RAILS, which may differ, are as many as the least of any rank.
+ * before the first message; then RAILS, which may differ, are as many as the least of any rank, or those whose names all have.
  *
  * Returns: PEAL_OK; PEAL_ERR_CONFIG no UCX 1.13 or newer here, or it finds no network; PEAL_ERR_MEMORY. Threads: any.
  */

@@ -22,4 +22,16 @@ peali_ucx_head *peali_ucx_card_make(const peali_ucx_head *head, peali_ucx_hub *c
 /* Is the card of RANK, in the STRIDE bytes at CARD, what it sent? Then HEAD is its head; else it is logged for READER. */
 bool peali_ucx_head_open(const void *card, size_t stride, int reader, int rank, peali_ucx_head *head);
 
+/* Worker NUMBER of CARD; returns its address. Of all that follows, cards have been opened. */
+const void *peali_ucx_card_worker(const void *card, int number, peali_ucx_card *worker);
+
+/* The number of the worker for DEVICE among those of CARD; -1: there is none. */
+int peali_ucx_card_find(const void *card, const char *device);
+
+/*
+ * Puts the devices that are in all N cards, which lie STRIDE bytes apart, in the order of the first, into NAMES; how many. Where
+ * there are any, what is near by BERTHS is numbered by them.
+ */
+int peali_ucx_cards_common(const void *cards, size_t stride, int n, char (*names)[PEALI_UCX_DEVICE], peali_ucx_berth *berths);
+
 #endif

@@ -174,6 +174,22 @@ static void watch_forks(void)
     (void)pthread_atfork(NULL, NULL, in_child);
 }
 
+void peali_ucx_pending_begin(peali_ucx_pending *p, peali_ucx_pending **chain, peali_ucx_hub *hub)
+{
+    *p = (peali_ucx_pending){.next = *chain, .from = chain, .hub = hub};
+    if (p->next)
+        p->next->from = &p->next;
+    *chain = p;
+}
+
+void peali_ucx_pending_end(peali_ucx_pending *p)
+{
+    *p->from = p->next;
+    if (p->next)
+        p->next->from = p->from;
+    p->hub->ucp->ucp_request_free(p);
+}
+
 uint32_t peali_ucx_hub_id(void)
 {
     static uint32_t next; /* under current_lock */

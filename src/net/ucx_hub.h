@@ -77,6 +77,10 @@ typedef struct peali_ucx_pending {
     peali_ucx_hub *hub;
 } peali_ucx_pending;
 
+/* Puts P, of UCX's request on HUB, into CHAIN; takes it out and gives the request back to UCX. HUB's lock is held. */
+void peali_ucx_pending_begin(peali_ucx_pending *p, peali_ucx_pending **chain, peali_ucx_hub *hub);
+void peali_ucx_pending_end(peali_ucx_pending *p);
+
 /* A number that no other net of this process has. Threads: any. */
 uint32_t peali_ucx_hub_id(void);
 

@@ -1,7 +1,8 @@
 /*
  * Rails: the network devices over which UCX's messages are spread, and which of them a message takes.
  *
- * Rail i of one rank meets rail i of another: a process lists its devices in one order, as all processes of its host do.
+ * Rail i of one rank meets rail i of another: a process lists its devices in one order, as all processes of its host do. Where
+ * some have fewer, those of one name meet.
  */
 #ifndef PEALI_UCX_RAILS_H
 #define PEALI_UCX_RAILS_H
