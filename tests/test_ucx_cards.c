@@ -1,14 +1,16 @@
 /*
  * The cards of net_ucx, which hold addresses that UCX would believe: damaged ones are refused with the rank that they came from.
- * They are those of one worker, until a call failed.
+ * They are those of one worker, until a call failed. And the end of a process that has UCX.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -114,9 +116,44 @@ static void forsaken(void **state)
     free(kept);
 }
 
+static void *drive(void *arg)
+{
+    for (;;)
+        peali_net_ucx_drive();
+    return arg;
+}
+
+static void end_beside_drivers(void)
+{
+    peali_ucx_rails rails = {.n = 1, .near = 1, .host = 1};
+    pthread_t thread;
+    for (rails.number = 0; rails.number < 8; rails.number++)
+        if (peali_net_ucx_open(0, &rails) != PEAL_OK)
+            _exit(2);
+    if (pthread_create(&thread, NULL, drive, NULL) != 0)
+        _exit(3);
+    usleep(2000);
+    exit(0);
+}
+
+/* A process may end while threads of it still wait, and drive UCX as they do. In children, before this process has UCX itself. */
+static void ends(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        int how;
+        pid_t pid = fork();
+        if (pid == 0)
+            end_beside_drivers();
+        assert_int_equal(waitpid(pid, &how, 0), pid);
+        assert_int_equal(how, 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(damaged, open_nets, close_nets),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ends),
+                                       cmocka_unit_test_setup_teardown(damaged, open_nets, close_nets),
                                        cmocka_unit_test_setup_teardown(forsaken, open_nets, close_nets)};
     snprintf(log_path, sizeof log_path, "test_ucx_cards.%ld.log", (long)getpid());
     setenv("PEAL_LOG_FILE", log_path, 1);

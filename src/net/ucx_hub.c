@@ -146,9 +146,13 @@ static peal_status hub_make(int rank, const char *device, bool memory, peali_ucx
     return status == UCS_ERR_NO_MEMORY ? PEAL_ERR_MEMORY : PEAL_ERR_CONFIG;
 }
 
-/* At the end of the process, before libucp's own end: it was loaded, and asked to be told, earlier. */
+/*
+ * At the end of the process, before libucp's own end: it was loaded, and asked to be told, earlier. Other threads go on, and may
+ * wait in communicators that have other transports.
+ */
 static void at_end(void)
 {
+    pthread_mutex_lock(&current_lock);
     while (current) {
         peali_ucx_hub *h = current;
         current = h->next;
@@ -156,6 +160,7 @@ static void at_end(void)
         if (h->nets == 0)
             hub_free(h);
     }
+    pthread_mutex_unlock(&current_lock);
 }
 
 /*
