@@ -17,9 +17,9 @@
 #include "net/net_ucx.h"
 #include "net/ucx_memory.h"
 
-/* The hubs that new nets join, one for each device and number. */
-static peali_ucx_hub *current;
-static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER; /* of `current`, and of nets, next and joined in every hub */
+/* All hubs, of which one is open for each device and number. */
+static peali_ucx_hub *hubs;
+static pthread_mutex_t hubs_lock = PTHREAD_MUTEX_INITIALIZER; /* of `hubs`, and of nets, next and open in every hub */
 static bool opened, orphan; /* under it: this process has had a hub; and is a child of one that had */
 
 static ucs_status_t hear_fence(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
@@ -152,15 +152,15 @@ static peal_status hub_make(int rank, const char *device, bool memory, peali_ucx
  */
 static void at_end(void)
 {
-    pthread_mutex_lock(&current_lock);
-    while (current) {
-        peali_ucx_hub *h = current;
-        current = h->next;
-        h->joined = false;
+    pthread_mutex_lock(&hubs_lock);
+    while (hubs) {
+        peali_ucx_hub *h = hubs;
+        hubs = h->next;
+        h->open = false;
         if (h->nets == 0)
             hub_free(h);
     }
-    pthread_mutex_unlock(&current_lock);
+    pthread_mutex_unlock(&hubs_lock);
 }
 
 /*
@@ -169,8 +169,8 @@ static void at_end(void)
  */
 static void in_child(void)
 {
-    pthread_mutex_init(&current_lock, NULL);
-    current = NULL;
+    pthread_mutex_init(&hubs_lock, NULL);
+    hubs = NULL;
     orphan |= opened;
 }
 
@@ -197,10 +197,10 @@ void peali_ucx_pending_end(peali_ucx_pending *p)
 
 uint32_t peali_ucx_hub_id(void)
 {
-    static uint32_t next; /* under current_lock */
-    pthread_mutex_lock(&current_lock);
+    static uint32_t next; /* under hubs_lock */
+    pthread_mutex_lock(&hubs_lock);
     uint32_t id = next++ & ((1u << PEALI_UCX_ID_BITS) - 1);
-    pthread_mutex_unlock(&current_lock);
+    pthread_mutex_unlock(&hubs_lock);
     return id;
 }
 
@@ -212,22 +212,22 @@ peal_status peali_ucx_hub_join(int rank, const peali_ucx_rails *rails, int rail,
     const bool memory = rail == 0;
     peal_status status = PEAL_OK;
     pthread_once(&watched, watch_forks);
-    pthread_mutex_lock(&current_lock);
-    peali_ucx_hub *h = current;
-    while (h && (h->number != number || h->memory != memory || strcmp(h->card.device, device) != 0))
+    pthread_mutex_lock(&hubs_lock);
+    peali_ucx_hub *h = hubs;
+    while (h && (!h->open || h->number != number || h->memory != memory || strcmp(h->card.device, device) != 0))
         h = h->next;
     if (!h && (status = hub_make(rank, device, memory, &h)) == PEAL_OK) {
         h->number = number;
-        h->joined = true;
-        h->next = current;
-        current = h;
+        h->open = true;
+        h->next = hubs;
+        hubs = h;
     }
     if (status == PEAL_OK) {
         h->nets++;
         *hub = h;
         opened = opened || atexit(at_end) == 0;
     }
-    pthread_mutex_unlock(&current_lock);
+    pthread_mutex_unlock(&hubs_lock);
     return status;
 }
 
@@ -290,22 +290,28 @@ void peali_ucx_hub_dismiss(peali_ucx_hub *hub, const peali_ucx_guest *guest)
 
 void peali_ucx_hub_retire(peali_ucx_hub *hub)
 {
-    pthread_mutex_lock(&current_lock);
-    peali_ucx_hub **at = &current;
+    pthread_mutex_lock(&hubs_lock);
+    hub->open = false;
+    pthread_mutex_unlock(&hubs_lock);
+}
+
+static void take_out(const peali_ucx_hub *hub)
+{
+    peali_ucx_hub **at = &hubs;
     while (*at && *at != hub)
         at = &(*at)->next;
     if (*at)
         *at = hub->next;
-    hub->joined = false;
-    pthread_mutex_unlock(&current_lock);
 }
 
 void peali_ucx_hub_leave(peali_ucx_hub **hub)
 {
-    pthread_mutex_lock(&current_lock);
+    pthread_mutex_lock(&hubs_lock);
     (*hub)->nets--;
-    bool useless = !(*hub)->joined && (*hub)->nets == 0;
-    pthread_mutex_unlock(&current_lock);
+    bool useless = !(*hub)->open && (*hub)->nets == 0;
+    if (useless)
+        take_out(*hub);
+    pthread_mutex_unlock(&hubs_lock);
     if (useless)
         hub_free(*hub);
     *hub = NULL;
@@ -439,12 +445,12 @@ bool peali_ucx_hub_new_route(peali_ucx_hub *hub, const peali_ucx_peer *peer, cha
 
 void peali_net_ucx_drive(void)
 {
-    if (pthread_mutex_trylock(&current_lock) != 0)
+    if (pthread_mutex_trylock(&hubs_lock) != 0)
         return; /* somebody makes a hub, or ends one, and that takes a while */
-    for (peali_ucx_hub *h = current; h; h = h->next)
+    for (peali_ucx_hub *h = hubs; h; h = h->next)
         if (peali_ucx_hub_trylock(h)) { /* else somebody drives it */
             h->ucp->ucp_worker_progress(h->worker);
             peali_ucx_hub_unlock(h);
         }
-    pthread_mutex_unlock(&current_lock);
+    pthread_mutex_unlock(&hubs_lock);
 }

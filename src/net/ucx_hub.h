@@ -49,8 +49,8 @@ typedef struct peali_ucx_guest {
 } peali_ucx_guest;
 
 typedef struct peali_ucx_hub {
-    struct peali_ucx_hub *next; /* of those that nets join */
-    bool joined;                /* it is one of them */
+    struct peali_ucx_hub *next; /* of all */
+    bool open;                  /* nets to come may join it */
     int number;                 /* among those of its device, from 0 */
     bool memory;                /* it has shared memory, too, to the processes of its host */
     bool copies;                /* of host memory, what was sent may be a copy of UCX's that has not left */
