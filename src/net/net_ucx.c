@@ -281,6 +281,7 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
         u->ucp->ucp_worker_progress(hub->worker);
     *left_ns -= peali_clock_ns() - began_ns;
     u->spoilt |= status == UCS_INPROGRESS;
+    hub->spoilt |= status == UCS_INPROGRESS && r->receives;
     peali_ucx_pending_end(r->pending);
     r->pending = NULL;
     peali_ucx_hub_unlock(hub);

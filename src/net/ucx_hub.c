@@ -254,14 +254,6 @@ void peali_ucx_hub_lock(peali_ucx_hub *hub)
     go_in(hub);
 }
 
-bool peali_ucx_hub_trylock(peali_ucx_hub *hub)
-{
-    if (pthread_mutex_trylock(&hub->lock) != 0)
-        return false;
-    go_in(hub);
-    return true;
-}
-
 void peali_ucx_hub_unlock(peali_ucx_hub *hub)
 {
     if (hub->through)
@@ -447,10 +439,13 @@ void peali_net_ucx_drive(void)
 {
     if (pthread_mutex_trylock(&hubs_lock) != 0)
         return; /* somebody makes a hub, or ends one, and that takes a while */
-    for (peali_ucx_hub *h = hubs; h; h = h->next)
-        if (peali_ucx_hub_trylock(h)) { /* else somebody drives it */
+    for (peali_ucx_hub *h = hubs; h; h = h->next) {
+        if (pthread_mutex_trylock(&h->lock) != 0)
+            continue; /* somebody drives it */
+        go_in(h);
+        if (!h->spoilt)
             h->ucp->ucp_worker_progress(h->worker);
-            peali_ucx_hub_unlock(h);
-        }
+        peali_ucx_hub_unlock(h);
+    }
     pthread_mutex_unlock(&hubs_lock);
 }

@@ -62,6 +62,7 @@ typedef struct peali_ucx_hub {
     ucp_worker_h worker;
     ucp_address_t *address; /* of the worker */
     peali_ucx_card card;
+    bool spoilt; /* it may still write to memory that is its caller's again: who waits elsewhere leaves it alone */
     int nets; /* that share it */
     peali_ucx_guest *guests;
     const peali_net_door *through; /* of who has the lock; NULL: none */
@@ -102,7 +103,6 @@ void peali_ucx_hub_retire(peali_ucx_hub *hub);
 
 /* HUB's lock, and a door of its guests. Threads: any. */
 void peali_ucx_hub_lock(peali_ucx_hub *hub);
-bool peali_ucx_hub_trylock(peali_ucx_hub *hub);
 void peali_ucx_hub_unlock(peali_ucx_hub *hub);
 
 /* Threads: any. */
