@@ -257,10 +257,24 @@ static bool passes(int reason)
     return reason == EAGAIN || reason == ETOOMANYREFS || reason == ENOBUFS || reason == EINTR;
 }
 
-/* True: RANK was told, or is not there any more. Where no descriptor may be sent, the message alone says that. */
+/* RANK's socket is not there, though it was not told yet: it sends nothing, either. Said once: the others of its host are alike. */
+static void miss(struct meeting *m, int rank)
+{
+    if (m->status == PEAL_OK)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1,
+                  "local rank %d of %d: local rank %d has no socket here, so they share no memory: its process ended, or is on "
+                  "another host that counts as this one (PEAL_HOST_ID tells them apart)", m->me, m->n, rank);
+    m->status = PEAL_ERR_UNSUPPORTED;
+    if (m->todo[rank] & TO_GET)
+        done(m, rank, TO_GET);
+}
+
+/* True: RANK was told, or is not there. Where no descriptor may be sent, the message alone says that. */
 static bool tell(struct meeting *m, int rank)
 {
     int reason = post(m, rank, true);
+    if (reason == ECONNREFUSED)
+        miss(m, rank);
     if (reason == 0 || reason == ECONNREFUSED)
         return true;
     if (passes(reason) || passes(post(m, rank, false)))
