@@ -184,14 +184,26 @@ static void left_alone(void **state)
     free(from);
 }
 
-/* Two workers: what fails of the first net leaves the second another one. */
+/* Where UCX takes what it likes, that is said in the place of a name. */
+static void names_no_device(void **state)
+{
+    char text[PEALI_NET_WAY];
+    (void)state;
+    assert_int_equal(nets[0]->meet(nets[0], cards, stride), PEAL_OK);
+    nets[0]->describe(nets[0], 1, 0, true, text, sizeof text);
+    assert_non_null(strstr(text, "rail 0, any device of host "));
+    assert_non_null(strstr(text, " to any device of host "));
+}
+
+/* Two workers, as on two hosts: what fails of the first net leaves the second another one. */
 static int open_apart(void **state)
 {
-    const peali_ucx_rails rails = {.n = 1, .near = 1, .host = 1};
+    peali_ucx_rails rails = {.n = 1, .near = 1, .host = 1};
     (void)state;
     if (peali_net_ucx_create(&hosts[0], &rails, &nets[0]) != PEAL_OK)
         return 1;
     nets[0]->forsake(nets[0]);
+    rails.host = 2;
     return peali_net_ucx_create(&hosts[1], &rails, &nets[1]) != PEAL_OK || lay_out_cards();
 }
 
@@ -235,6 +247,7 @@ int main(void)
                                        cmocka_unit_test_setup_teardown(damaged, open_nets, close_nets),
                                        cmocka_unit_test_setup_teardown(forsaken, open_nets, close_nets),
                                        cmocka_unit_test_setup_teardown(driven, open_nets, close_nets),
+                                       cmocka_unit_test_setup_teardown(names_no_device, open_apart, close_nets),
                                        cmocka_unit_test_setup_teardown(left_alone, open_apart, close_nets)};
     setenv("UCX_TLS", "tcp,self", 0); /* where data comes in pieces */
     snprintf(log_path, sizeof log_path, "test_ucx_cards.%ld.log", (long)getpid());

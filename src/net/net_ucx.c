@@ -77,7 +77,7 @@ static uint64_t wire_tag(uint32_t receiver_id, int sender, uint32_t tag)
     return (uint64_t)receiver_id << (RANK_BITS + PEALI_NET_TAG_BITS) | (uint64_t)sender << PEALI_NET_TAG_BITS | tag;
 }
 
-/* "lane 1, eth1 of host a to eth1 of host b"; within a host, devices are not what a message goes by. */
+/* "rail 1, eth1 of host a to eth1 of host b"; within a host, devices are not what a message goes by. */
 static void say_way(const struct ucx_net *u, int peer, int rail, bool sends, char *text, size_t bytes)
 {
     const peali_ucx_card *mine = &u->hubs[rail]->card, *theirs = &link_of(u, peer, rail)->peer->card;
@@ -85,7 +85,8 @@ static void say_way(const struct ucx_net *u, int peer, int rail, bool sends, cha
     if (u->berths[peer].host == u->berths[u->net.rank].host)
         snprintf(text, bytes, "within host %s", mine->host);
     else
-        snprintf(text, bytes, "rail %d, %s of host %s to %s of host %s", rail, from->device, from->host, to->device, to->host);
+        snprintf(text, bytes, "rail %d, %s of host %s to %s of host %s", rail, peali_ucx_card_device(from), from->host,
+                 peali_ucx_card_device(to), to->host);
 }
 
 static void ucx_describe(peali_net *net, int peer, uint32_t tag, bool sends, char *text, size_t bytes)

@@ -22,6 +22,12 @@ peali_ucx_head *peali_ucx_card_make(const peali_ucx_head *head, peali_ucx_hub *c
 /* Is the card of RANK, in the STRIDE bytes at CARD, what it sent? Then HEAD is its head; else it is logged for READER. */
 bool peali_ucx_head_open(const void *card, size_t stride, int reader, int rank, peali_ucx_head *head);
 
+/* What to call a worker's device; there is no name where UCX takes what it likes. */
+static inline const char *peali_ucx_card_device(const peali_ucx_card *card)
+{
+    return card->device[0] ? card->device : "any device";
+}
+
 /* Worker NUMBER of CARD; returns its address. Of all that follows, cards have been opened. */
 const void *peali_ucx_card_worker(const void *card, int number, peali_ucx_card *worker);
 
