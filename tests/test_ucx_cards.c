@@ -1,6 +1,6 @@
 /*
  * The cards of net_ucx, which hold addresses that UCX would believe: damaged ones are refused with the rank that they came from.
- * They are those of one worker, until a call failed. And the end of a process that has UCX.
+ * They are those of one worker, until a call failed. And how a process that has UCX ends, and that UCX does not end it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -227,6 +228,48 @@ static void end_beside_drivers(void)
     exit(0);
 }
 
+static void allow(int more)
+{
+    int next = dup(2);
+    close(next);
+    if (next < 0 || setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)(next + more), (rlim_t)(next + more)}) != 0)
+        _exit(2);
+}
+
+/* Two nets, that connect, where the process may have MORE descriptors, from its start or (LATE) from when it has them. */
+static void connect_with(int more, bool late)
+{
+    void *state = NULL;
+    const char *why;
+    if (!late)
+        allow(more);
+    if (!peali_net_ucx_devices(&why) || open_apart(&state) != 0)
+        _exit(1);
+    if (late)
+        allow(more);
+    bool met = nets[0]->meet(nets[0], cards, stride) == PEAL_OK && nets[1]->meet(nets[1], cards, stride) == PEAL_OK;
+    close_nets(&state);
+    _exit(!met);
+}
+
+/* Whatever comes of it, UCX does not end the process. */
+static void few_descriptors(void **state)
+{
+    int how = -1, met[2] = {0, 0};
+    (void)state;
+    for (int i = 0; i < 140; i++) {
+        int late = i % 2;
+        pid_t pid = fork();
+        if (pid == 0)
+            connect_with(i / 2, late);
+        assert_int_equal(waitpid(pid, &how, 0), pid);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) <= 1);
+        met[late] += how == 0;
+    }
+    for (int late = 0; late < 2; late++)
+        assert_true(met[late] > 0 && met[late] < 70);
+}
+
 /* A process may end while threads of it still wait, and drive UCX as they do. In children, before this process has UCX itself. */
 static void ends(void **state)
 {
@@ -243,7 +286,7 @@ static void ends(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ends),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few_descriptors), cmocka_unit_test(ends),
                                        cmocka_unit_test_setup_teardown(damaged, open_nets, close_nets),
                                        cmocka_unit_test_setup_teardown(forsaken, open_nets, close_nets),
                                        cmocka_unit_test_setup_teardown(driven, open_nets, close_nets),

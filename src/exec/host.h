@@ -31,10 +31,10 @@ PEAL_MUST_CHECK peal_status peali_host_open(peali_host **host, peali_host_card *
  * call it, once, at the same time. HOST is NULL where it could not be opened. SHIFT[x] is what must be added to an address in the
  * pool of rank x, as rank x has it, to have it here; 0 for ME. Ranks of one process have the same pool, and shift 0.
  *
- * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED a rank has no pool or is of another user, which all see, or this one cannot map one (logged
- *          at info, with the reason), or the socket of a rank is not on this host (a warning); PEAL_ERR_TIMEOUT a rank sent nothing
- *          for 30 s, or PEAL_TIMEOUT where that is less (logged, it is named). A rank that fails does not hold up the others, and
- *          they may succeed. What was mapped stays until the host is closed.
+ * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED a rank has no pool or is of another user, which all see, or this one cannot map one
+ *          (logged at info, with the reason), or the socket of a rank is not on this host (a warning); PEAL_ERR_TIMEOUT a rank sent
+ *          nothing for 30 s, or PEAL_TIMEOUT where that is less (logged, it is named). A rank that fails does not hold up the
+ *          others, and they may succeed. What was mapped stays until the host is closed.
  * Blocks:  until all have come.
  */
 PEAL_MUST_CHECK peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me,

@@ -66,7 +66,9 @@ static void find_all(void)
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
     ucp_context_h context;
     const peali_ucx_library *ucp = peali_ucx_library_get(&failure);
-    if (!ucp)
+    if (ucp && !peali_ucx_has_descriptors())
+        failure = PEALI_UCX_NO_DESCRIPTORS;
+    if (!ucp || failure[0])
         return;
     ucs_status_t status = ucp->ucp_init_version(PEALI_UCX_MAJOR, PEALI_UCX_MINOR, &params, NULL, &context);
     failure = status == UCS_OK ? NULL : ucp->ucs_status_string(status);

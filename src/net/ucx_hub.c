@@ -124,6 +124,10 @@ static peal_status hub_make(int rank, const char *device, bool memory, peali_ucx
     const char *why = "this process is a child of one that has it open, and UCX's own threads are there; have it run a program, or "
                       "take PEAL_NET=auto";
     const peali_ucx_library *ucp = orphan ? NULL : peali_ucx_library_get(&why);
+    if (ucp && !peali_ucx_has_descriptors()) {
+        ucp = NULL;
+        why = PEALI_UCX_NO_DESCRIPTORS;
+    }
     peali_ucx_hub *h = ucp ? peali_alloc(1, sizeof(*h)) : NULL;
     if (!h) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s", ucp ? "no memory" : why);
@@ -384,6 +388,10 @@ ucs_status_t peali_ucx_hub_connect(peali_ucx_hub *hub, peali_ucx_peer *peer)
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
                               .address = (const ucp_address_t *)peer->address, .err_mode = UCP_ERR_HANDLING_MODE_NONE,
                               .err_handler = {note_broken, peer}};
+    if (!peali_ucx_has_descriptors()) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, -1, "no connection by ucx to host %s: " PEALI_UCX_NO_DESCRIPTORS, peer->card.host);
+        return UCS_ERR_NO_RESOURCE;
+    }
     peer->broken = false;
     ucs_status_t status = hub->ucp->ucp_ep_create(hub->worker, &params, &peer->ep);
     return status == UCS_OK ? greet(hub, peer) : status;

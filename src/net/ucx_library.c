@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/symbols.h"
@@ -53,4 +55,17 @@ const peali_ucx_library *peali_ucx_library_get(const char **why)
     pthread_once(&once, load);
     *why = failure;
     return failure[0] ? NULL : &library;
+}
+
+/* A worker with shared memory takes 8 (ucx_hub.h), a connection 2; peers may connect meanwhile. */
+bool peali_ucx_has_descriptors(void)
+{
+    enum { LEAST = 16 };
+    int fds[LEAST], n = 0;
+    while (n < LEAST && (fds[n] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        n++;
+    bool enough = n == LEAST;
+    while (n > 0)
+        close(fds[--n]);
+    return enough;
 }

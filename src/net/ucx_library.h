@@ -55,4 +55,12 @@ const peali_ucx_library *peali_ucx_library_get(const char **why);
 /* Whether UCX takes its transport tcp to DEVICE, or ("") to any that it would use by itself. Threads: any. */
 bool peali_ucx_by_tcp(const char *device);
 
+/*
+ * Are there descriptors for the next thing that UCX is asked for? Where it finds none in the middle, it ends the process. Threads:
+ * any.
+ */
+bool peali_ucx_has_descriptors(void);
+
+#define PEALI_UCX_NO_DESCRIPTORS "fewer than 16 descriptors are left to this process; raise ulimit -n"
+
 #endif
