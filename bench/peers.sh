@@ -68,7 +68,7 @@ compile() {
     name=$1 calls=mpi
     shift
     [ "$name" != peal ] || calls=peal
-    gcc -O3 -march=native -std=gnu11 -D_GNU_SOURCE -Wall -Isrc -Ibench/peers bench/peers/race.c bench/peers/meet.c \
+    gcc -O3 -march=native -std=gnu11 -D_GNU_SOURCE -Wall -Iinclude -Isrc -Ibench/peers bench/peers/race.c bench/peers/meet.c \
         bench/peers/data.c bench/peers/stream.c bench/peers/calls_$calls.c src/base/clock.c -o "$work/bin/race-$name" "$@" ||
         echo "peers: no $name: race.c does not compile for it" >&2
 }
@@ -86,7 +86,7 @@ compile_all() {
         # shellcheck disable=SC2046
         compile openmpi4 $(mpicc --showme:compile) $(mpicc --showme:link)
         # shellcheck disable=SC2046
-        compile peal -Iinclude $(mpicc --showme:compile) -L"$build/src/pmpi" -L"$build/src" -lpeal_mpi -lpeal \
+        compile peal $(mpicc --showme:compile) -L"$build/src/pmpi" -L"$build/src" -lpeal_mpi -lpeal \
             -Wl,-rpath,"$build/src/pmpi:$build/src" $(mpicc --showme:link)
     fi
     for name in openmpi5 mpich intel; do

@@ -10,7 +10,7 @@
 enum {
     TRIALS = 15,          /* agreements that are timed */
     HOLDS_NS = 500000000, /* what was learnt: clocks that nobody sets drift apart by some 20 us a second, others by less than 1 */
-    PATIENCE = 4096,      /* looks at the clock before a rank lets others have its core: ranks may outnumber cores */
+    AWAKE_NS = 2000,      /* before the start a rank keeps its core; earlier, others that share it have to hear of the time, too */
 };
 
 /* The time, by rank 0's clock, at which the last rank comes. */
@@ -44,8 +44,8 @@ int64_t peali_start_wait(peali_start *start, peali_team *team)
         last = latest(start, team);
     }
     int64_t at = (int64_t)last + start->lead - start->ahead;
-    for (int looks = 0; peali_clock_ns() < at; looks++) {
-        if (looks < PATIENCE)
+    for (int64_t now = peali_clock_ns(); now < at; now = peali_clock_ns()) {
+        if (at - now < AWAKE_NS)
             peali_clock_pause();
         else
             peali_clock_yield();

@@ -40,7 +40,7 @@ static void no_file_size(void)
 /* However many they are. */
 static void limited_addresses(void)
 {
-    limit(RLIMIT_AS, (size_t)1 << 46);
+    limit(RLIMIT_AS, (size_t)1 << 62);
     refused();
 }
 

@@ -252,12 +252,18 @@ static void connect_with(int more, bool late)
     _exit(!met);
 }
 
+#ifdef __SANITIZE_THREAD__
+enum { STEP = 13 }; /* odd: both kinds in turns */
+#else
+enum { STEP = 1 };
+#endif
+
 /* Whatever comes of it, UCX does not end the process. */
 static void few_descriptors(void **state)
 {
     int how = -1, met[2] = {0, 0};
     (void)state;
-    for (int i = 0; i < 140; i++) {
+    for (int i = 0; i < 140; i += STEP) {
         int late = i % 2;
         pid_t pid = fork();
         if (pid == 0)
@@ -267,7 +273,7 @@ static void few_descriptors(void **state)
         met[late] += how == 0;
     }
     for (int late = 0; late < 2; late++)
-        assert_true(met[late] > 0 && met[late] < 70);
+        assert_true(met[late] > 0 && met[late] < 70 / STEP);
 }
 
 /* A process may end while threads of it still wait, and drive UCX as they do. In children, before this process has UCX itself. */
