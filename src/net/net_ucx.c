@@ -286,6 +286,8 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
     peali_ucx_pending_end(r->pending);
     r->pending = NULL;
     peali_ucx_hub_unlock(hub);
+    if (status == UCS_INPROGRESS)
+        peali_ucx_hub_retire(hub);
 }
 
 static peal_status ucx_progress(peali_net *net)
