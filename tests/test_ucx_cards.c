@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -283,15 +285,34 @@ static void few_descriptors(void **state)
         assert_true(met[late] > 0 && met[late] < 70 / STEP);
 }
 
-/* A process may end while threads of it still wait, and drive UCX as they do. In children, before this process has UCX itself. */
+static void end_by_signal(int number)
+{
+    exit(number != SIGVTALRM);
+}
+
+static void end_while_driving(void)
+{
+    const peali_ucx_rails rails = {.n = 1, .near = 1, .host = 1};
+    if (peali_net_ucx_open(0, &rails) != PEAL_OK)
+        _exit(2);
+    signal(SIGVTALRM, end_by_signal);
+    setitimer(ITIMER_VIRTUAL, &(struct itimerval){.it_value = {.tv_usec = 2000}}, NULL);
+    alarm(20);
+    drive(NULL);
+}
+
+/*
+ * A process may end while threads of it still wait, and drive UCX as they do; and by a signal while the one that it has does so. In
+ * children, before this process has UCX itself.
+ */
 static void ends(void **state)
 {
     (void)state;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 24; i++) {
         int how;
         pid_t pid = fork();
         if (pid == 0)
-            end_beside_drivers();
+            i < 20 ? end_beside_drivers() : end_while_driving();
         assert_int_equal(waitpid(pid, &how, 0), pid);
         assert_int_equal(how, 0);
     }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -152,11 +153,15 @@ static peal_status hub_make(int rank, const char *device, bool memory, peali_ucx
 
 /*
  * At the end of the process, before libucp's own end: it was loaded, and asked to be told, earlier. Other threads go on, and may
- * wait in communicators that have other transports.
+ * wait in communicators that have other transports. Where a signal's handler ends it, this thread itself may have the lock.
  */
 static void at_end(void)
 {
-    pthread_mutex_lock(&hubs_lock);
+    struct timespec patience;
+    clock_gettime(CLOCK_REALTIME, &patience);
+    patience.tv_sec++;
+    if (pthread_mutex_timedlock(&hubs_lock, &patience) != 0)
+        return;
     while (hubs) {
         peali_ucx_hub *h = hubs;
         hubs = h->next;
