@@ -396,7 +396,7 @@ static void no_way_by_ucx(void **state)
         sum(comm, LARGE, true, "between hosts of other devices");
         peal_comm_destroy(&comm);
     }
-    assert_int_equal(world_comm(&(peali_layout){.net = "ucx"}, size, rank, &comm), PEAL_ERR_UNSUPPORTED);
+    assert_int_equal(world_comm(&(peali_layout){.net = "ucx"}, size, rank, &comm), PEAL_ERR_CONFIG);
 }
 
 static void rails_by_name(void **state)

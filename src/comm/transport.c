@@ -106,7 +106,8 @@ static peal_status rather_ucx(const peali_bootstrap *boot, peali_net **net)
     return status;
 }
 
-peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most)
+/* PEAL_ERR_UNSUPPORTED: NET does not lead to all of them. */
+static peal_status meet(const peali_bootstrap *boot, peali_net *net, size_t most)
 {
     if (most == 0)
         return PEAL_OK;
@@ -122,6 +123,12 @@ peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, si
     return status;
 }
 
+peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most)
+{
+    peal_status status = meet(boot, net, most);
+    return status == PEAL_ERR_UNSUPPORTED ? PEAL_ERR_CONFIG : status; /* of what was asked for */
+}
+
 peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net, uint64_t *most)
 {
     peali_net *const before = *net;
@@ -133,7 +140,7 @@ peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const pea
         return status;
     status = longest(boot, *net, &cards);
     if (status == PEAL_OK)
-        status = peali_transport_meet(boot, *net, (size_t)cards);
+        status = meet(boot, *net, (size_t)cards);
     if (status == PEAL_ERR_UNSUPPORTED) {
         *net = peali_net_ucx_undo(net);
         peali_store_relaxed(&barren, 1);

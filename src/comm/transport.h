@@ -25,7 +25,10 @@ PEAL_MUST_CHECK peal_status peali_transport_open(const peali_layout *layout, pea
 PEAL_MUST_CHECK peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net,
                                                           uint64_t *most);
 
-/* Lets NET learn the cards of all ranks, the longest of which has MOST bytes. All ranks return alike. Collective: yes. */
+/*
+ * Lets NET learn the cards of all ranks, the longest of which has MOST bytes. PEAL_ERR_CONFIG: it was asked for, and does not lead
+ * to all of them. All ranks return alike. Collective: yes.
+ */
 PEAL_MUST_CHECK peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most);
 
 #endif
