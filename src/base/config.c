@@ -265,8 +265,8 @@ static const struct variable {
     {"PEAL_ALGO", "auto", "auto, or the name of an algorithm (peal info lists them)", "The algorithm of every call that it fits.",
      read_algo},
     {"PEAL_NET", "auto", "auto, mpi, ucx or loop (ranks are threads)",
-     "What carries messages; auto is ucx between several hosts if all of them have it, else what a communicator was started over: "
-     "mpi, or loop.",
+     "What carries messages; auto is ucx between several hosts if all have it and it leads to all, else what a communicator was "
+     "started over: mpi, or loop.",
      read_net},
     {"PEAL_NET_DEVICES", "auto", "auto, or a comma list of devices as eth0,mlx5_0:1; ^ before it leaves these out",
      "The network devices that messages over ucx are spread over; auto is all of the fastest kind.", read_net_devices},
