@@ -4,6 +4,8 @@
  */
 #include "pmpi/bytes.h"
 
+#include <limits.h>
+
 long long peali_bytes_of(int count, MPI_Datatype type)
 {
     MPI_Count each = 0;
@@ -16,18 +18,7 @@ enum {
     LOOK = 8192  /* bytes from which on that is worth a look: for less, packing takes less time */
 };
 
-static bool plain(MPI_Datatype type);
-
-/* Its bytes fill a place of their number, and the next element follows: a pair type has a gap at its end. */
-static bool solid(MPI_Datatype type)
-{
-    int size;
-    MPI_Aint first, extent, true_first, true_extent;
-    PMPI_Type_size(type, &size);
-    PMPI_Type_get_extent(type, &first, &extent);
-    PMPI_Type_get_true_extent(type, &true_first, &true_extent);
-    return first == 0 && extent == size && true_first == 0 && true_extent == size;
-}
+static bool plain(MPI_Datatype type, int count);
 
 /* Are its handles MPI's own, not to be freed? Those of Fortran's kinds are. */
 static bool basic(int combiner)
@@ -42,7 +33,7 @@ static bool in_order(int combiner, int n, const MPI_Datatype *fields, const int 
     bool all = true;
     MPI_Aint end = 0;
     for (int i = 0; i < n && all; i++) {
-        all = plain(fields[i]) && (combiner != MPI_COMBINER_STRUCT || at[i] == end);
+        all = plain(fields[i], INT_MAX) && (combiner != MPI_COMBINER_STRUCT || at[i] == end);
         if (all && combiner == MPI_COMBINER_STRUCT)
             end += (MPI_Aint)peali_bytes_of(lens[i], fields[i]);
     }
@@ -68,20 +59,23 @@ static bool built_in_order(MPI_Datatype type, int integers, int addresses, int t
     return ordered;
 }
 
-static bool plain(MPI_Datatype type)
+/* As peali_bytes_plain, of COUNT elements. The next one follows at once: a pair type has a gap at its end. */
+static bool plain(MPI_Datatype type, int count)
 {
-    int integers, addresses, types, combiner;
+    int integers, addresses, types, combiner, size;
+    MPI_Aint first, extent;
     PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-    return solid(type) && (basic(combiner) || built_in_order(type, integers, addresses, types, combiner));
+    PMPI_Type_size(type, &size);
+    PMPI_Type_get_extent(type, &first, &extent);
+    if (first != 0 || extent != size)
+        return false;
+    bool looks = (long long)size * count >= LOOK;
+    return basic(combiner) || (looks && built_in_order(type, integers, addresses, types, combiner));
 }
 
 bool peali_bytes_plain(const peali_elements *at)
 {
-    int integers, addresses, types, combiner;
-    if (peali_bytes_of(at->count, at->type) >= LOOK)
-        return plain(at->type);
-    PMPI_Type_get_envelope(at->type, &integers, &addresses, &types, &combiner);
-    return basic(combiner) && solid(at->type);
+    return plain(at->type, at->count);
 }
 
 /* AT as elements that do not begin at MPI_BOTTOM, where MPICH neither packs nor unpacks; their type is the caller's to free. */
