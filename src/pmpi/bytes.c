@@ -14,11 +14,11 @@ long long peali_bytes_of(int count, MPI_Datatype type)
 }
 
 enum {
-    FIELDS = 16, /* of a struct that is looked at; what has more is packed */
+    FIELDS = 32, /* that are looked at, whatever a type is built of; what has more is packed */
     LOOK = 8192  /* bytes from which on that is worth a look: for less, packing takes less time */
 };
 
-static bool plain(MPI_Datatype type, int count);
+static bool plain(MPI_Datatype type, int count, int *left);
 
 /* Are its handles MPI's own, not to be freed? Those of Fortran's kinds are. */
 static bool basic(int combiner)
@@ -28,12 +28,12 @@ static bool basic(int combiner)
 }
 
 /* Each field is plain and begins where the one before it ends. LENS and AT are those of a struct. */
-static bool in_order(int combiner, int n, const MPI_Datatype *fields, const int *lens, const MPI_Aint *at)
+static bool in_order(int combiner, int n, const MPI_Datatype *fields, const int *lens, const MPI_Aint *at, int *left)
 {
     bool all = true;
     MPI_Aint end = 0;
     for (int i = 0; i < n && all; i++) {
-        all = plain(fields[i], INT_MAX) && (combiner != MPI_COMBINER_STRUCT || at[i] == end);
+        all = plain(fields[i], INT_MAX, left) && (combiner != MPI_COMBINER_STRUCT || at[i] == end);
         if (all && combiner == MPI_COMBINER_STRUCT)
             end += (MPI_Aint)peali_bytes_of(lens[i], fields[i]);
     }
@@ -41,16 +41,17 @@ static bool in_order(int combiner, int n, const MPI_Datatype *fields, const int 
 }
 
 /* Types that are built in ways which may permute them are packed, without a further look. */
-static bool built_in_order(MPI_Datatype type, int integers, int addresses, int types, int combiner)
+static bool built_in_order(MPI_Datatype type, int integers, int addresses, int types, int combiner, int *left)
 {
     int ints[FIELDS + 1];
     MPI_Aint at[FIELDS];
     MPI_Datatype fields[FIELDS];
     bool known = combiner == MPI_COMBINER_CONTIGUOUS || combiner == MPI_COMBINER_DUP || combiner == MPI_COMBINER_STRUCT;
-    if (!known || types > FIELDS)
+    if (!known || types > *left)
         return false;
+    *left -= types;
     PMPI_Type_get_contents(type, integers, addresses, types, ints, at, fields);
-    bool ordered = in_order(combiner, types, fields, ints + 1, at);
+    bool ordered = in_order(combiner, types, fields, ints + 1, at, left);
     for (int i = 0; i < types; i++) {
         PMPI_Type_get_envelope(fields[i], &integers, &addresses, &(int){0}, &combiner);
         if (!basic(combiner))
@@ -59,8 +60,8 @@ static bool built_in_order(MPI_Datatype type, int integers, int addresses, int t
     return ordered;
 }
 
-/* As peali_bytes_plain, of COUNT elements. The next one follows at once: a pair type has a gap at its end. */
-static bool plain(MPI_Datatype type, int count)
+/* As peali_bytes_plain, of COUNT elements. The next one follows at once: a pair type has a gap at its end. LEFT: of FIELDS. */
+static bool plain(MPI_Datatype type, int count, int *left)
 {
     int integers, addresses, types, combiner, size;
     MPI_Aint first, extent;
@@ -70,12 +71,13 @@ static bool plain(MPI_Datatype type, int count)
     if (first != 0 || extent != size)
         return false;
     bool looks = (long long)size * count >= LOOK;
-    return basic(combiner) || (looks && built_in_order(type, integers, addresses, types, combiner));
+    return basic(combiner) || (looks && built_in_order(type, integers, addresses, types, combiner, left));
 }
 
 bool peali_bytes_plain(const peali_elements *at)
 {
-    return plain(at->type, at->count);
+    int left = FIELDS;
+    return plain(at->type, at->count, &left);
 }
 
 /* AT as elements that do not begin at MPI_BOTTOM, where MPICH neither packs nor unpacks; their type is the caller's to free. */

@@ -1,6 +1,6 @@
 /*
  * Derived types in a broadcast: those whose bytes lie in memory as they travel are left there, however they were built; those that
- * permute them are packed, even where they have no gaps.
+ * permute them are packed, even where they have no gaps; and those that take long to look at.
  */
 #include <dlfcn.h>
 
@@ -35,6 +35,18 @@ static MPI_Datatype times(int n, MPI_Datatype of)
     return type;
 }
 
+/* OF, in as many types of one element each. */
+static MPI_Datatype wrapped(int n, MPI_Datatype of)
+{
+    MPI_Datatype outer = times(1, of);
+    if (n > 1) {
+        MPI_Datatype inner = outer;
+        outer = wrapped(n - 1, inner);
+        MPI_Type_free(&inner);
+    }
+    return outer;
+}
+
 /* Sends COUNT elements of six ints each, as TYPE here and as ints there; int I of an element lies at ORDER[I]. */
 static void one(MPI_Datatype type, const char *order, int count, int packed)
 {
@@ -59,6 +71,7 @@ int main(int argc, char **argv)
     start(&argc, &argv);
     for (int c = 0; c < 2; c++) {
         MPI_Datatype pair = two(MPI_INT, MPI_INT, 0, 4), swapped = two(MPI_INT, MPI_INT, 4, 0), dup, row;
+        MPI_Datatype six = times(6, MPI_INT);
         MPI_Type_dup(pair, &dup);
         MPI_Type_vector(3, 1, 1, pair, &row);
         one(times(6, MPI_INT), "012345", counts[c], 0);
@@ -68,6 +81,9 @@ int main(int argc, char **argv)
         one(two(times(4, MPI_INT), swapped, 0, 16), "012354", counts[c], 1);
         one(times(3, swapped), "103254", counts[c], 1);
         one(row, "012345", counts[c], 1);
+        one(wrapped(31, six), "012345", counts[c], 0);
+        one(wrapped(32, six), "012345", counts[c], 1);
+        MPI_Type_free(&six);
         MPI_Type_free(&pair);
         MPI_Type_free(&swapped);
         MPI_Type_free(&dup);
