@@ -16,7 +16,7 @@ const peali_ucx_list *peali_net_ucx_devices(const char **why);
 
 /*
  * Opens what this process's nets by RAILS share, which is what may fail of them. It stays for those to come. PEAL_OK;
- * PEAL_ERR_CONFIG it finds no network; PEAL_ERR_MEMORY. Both are logged. Threads: any.
+ * PEAL_ERR_CONFIG it finds no network, or no descriptors for connections; PEAL_ERR_MEMORY. Both are logged. Threads: any.
  */
 PEAL_MUST_CHECK peal_status peali_net_ucx_open(int rank, const peali_ucx_rails *rails);
 

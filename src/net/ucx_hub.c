@@ -327,6 +327,10 @@ peal_status peali_net_ucx_open(int rank, const peali_ucx_rails *rails)
         if (status == PEAL_OK)
             peali_ucx_hub_leave(&hub);
     }
+    if (status == PEAL_OK && !peali_ucx_has_descriptors()) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no connections by ucx: " PEALI_UCX_NO_DESCRIPTORS);
+        status = PEAL_ERR_CONFIG;
+    }
     return status;
 }
 
