@@ -47,16 +47,16 @@ if build build-test -Dgpu_arch=90; then
     fi
 fi
 
-# Open MPI leaks by itself, and an interposer cannot stand before ASan. Many of these tests wait more than they compute.
-more=$(($(nproc) * 3 / 2))
+# Open MPI leaks by itself, and an interposer cannot stand before ASan.
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
 if build build-asan -Dcuda=disabled -Dmpich=disabled -Db_sanitize=address,undefined -Db_lundef=false; then
-    check build-asan threads --suite unit --suite sums --suite exec --suite bench --no-suite mpi -t 4 --num-processes $more
+    check build-asan threads --suite unit --suite sums --suite exec --suite bench --no-suite mpi -t 4
     ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi -t 4
 fi
 
 if build build-tsan -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false; then
-    check build-tsan threads --suite unit --suite exec --no-suite mpi -t 4 --num-processes $more
+    # Many of these wait more than they compute.
+    check build-tsan threads --suite unit --suite exec --no-suite mpi -t 4 --num-processes $(($(nproc) * 3 / 2))
 fi
 
 python3 tests/tally.py < "$logs"
