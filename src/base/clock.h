@@ -25,4 +25,7 @@ void peali_clock_sleep(int64_t ns);
 /* Gives the core to another thread that wants it. */
 void peali_clock_yield(void);
 
+/* How often so far the calling thread, which could have gone on, had to make way for another. */
+long peali_clock_taken(void);
+
 #endif

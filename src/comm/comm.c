@@ -357,7 +357,7 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
         mine.status = name_node(boot, comm, &mine);
     peal_status status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
     if (status == PEAL_OK) {
-        setting->crowded = peali_machine_share(&all->place, sizeof *all, boot->nranks, boot->rank) == 0;
+        setting->outnumbered = peali_machine_share(&all->place, sizeof *all, boot->nranks, boot->rank) == 0;
         status = settle(boot, comm, all, setting);
     }
     if (!comm->runner && mine.shown)

@@ -25,7 +25,8 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     memcpy(shown, setting->shown, n * sizeof *shown);
     if (setting->shift)
         memcpy(shift, setting->shift, n * sizeof *shift);
-    *r = (peali_runner){.net = setting->net, .crowded = setting->crowded, .pooled = setting->pooled, .staged = setting->staged};
+    *r = (peali_runner){.net = setting->net, .outnumbered = setting->outnumbered, .pooled = setting->pooled,
+                        .staged = setting->staged};
     r->lead_bytes = sizeof r->signature + peali_plan_eager(setting->net->nranks);
     r->me = setting->me;
     r->heard = -1;

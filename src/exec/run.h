@@ -16,7 +16,7 @@ typedef struct peali_runner peali_runner;
 /* How a rank meets its surroundings. */
 typedef struct peali_setting {
     peali_net *net;       /* stays the caller's */
-    bool crowded;         /* ranks outnumber cores on this host, so a rank that waits yields at once */
+    bool outnumbered;     /* ranks outnumber cores on this host, so a rank that waits yields at once */
     int64_t parley_ns;    /* without progress for so long, ranks tell each other what they called */
     bool pooled;          /* ranks within reach are processes: they see what lies in the pool, and nothing else */
     bool staged;          /* pull: no buffer of this rank counts as seen; it fills and drains staging of its own */

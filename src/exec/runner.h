@@ -36,7 +36,7 @@ typedef struct peali_stray {
 
 struct peali_runner {
     peali_net *net;
-    bool crowded, pooled, staged;
+    bool outnumbered, pooled, staged;
     int32_t me, nreach;
     const int32_t *ranks; /* within reach, in the communicator */
     peali_public **shown, *mine;
@@ -91,6 +91,15 @@ struct peali_runner {
     void **dst;
     const void **src;
 };
+
+/* Others want the cores of this process, as the kernel showed. Relaxed: a hint. */
+extern int peali_run_wanted;
+
+/* Who waits shall give its core away at once. */
+static inline bool peali_run_crowded(const peali_runner *r)
+{
+    return r->outnumbered || peali_load_relaxed(&peali_run_wanted);
+}
 
 static inline uint64_t peali_run_slice(const peali_runner *r, const peali_cursor *c)
 {

@@ -15,6 +15,7 @@
 
 enum {
     SPINS_ALONE = 2000,   /* passes without progress before a core is given away: about 50 us, beyond most waits */
+    YIELDS_A_LOOK = 16, /* at what the kernel did with the core meanwhile: to ask it takes about as long as to yield */
     UNNAMED = 20, /* times the parley's: for so long a rank with a wrong call waits to be told which */
     PASSES_A_CLOCK = 256, /* passes without progress before the clock is looked at; while yielding, in each */
 };
@@ -260,12 +261,12 @@ int64_t peali_run_limit_ns(bool patient)
 static bool dozes(const peali_runner *r)
 {
     int64_t after_ns = r->waits_ns > SOON_FROM_NS ? DOZE_SOON_NS : DOZE_AFTER_NS;
-    return r->crowded && r->nreach < r->net->nranks && r->waited_ns > after_ns;
+    return peali_run_crowded(r) && r->nreach < r->net->nranks && r->waited_ns > after_ns;
 }
 
 static peal_status drive(peali_runner *r, int64_t now_ns)
 {
-    bool alone = !r->crowded && r->plan->nmessages == 0;
+    bool alone = !peali_run_crowded(r) && r->plan->nmessages == 0;
     if (now_ns - r->driven_ns < (dozes(r) ? DRIVE_DOZING_NS : alone ? DRIVE_ALONE_NS : DRIVE_NS))
         return PEAL_OK;
     r->driven_ns = now_ns;
@@ -301,7 +302,7 @@ static peal_status look_at_clock(peali_runner *r)
 
 static bool yields(const peali_runner *r)
 {
-    return r->crowded || r->idle > SPINS_ALONE;
+    return peali_run_crowded(r) || r->idle > SPINS_ALONE;
 }
 
 /* After a step that could not finish. */
@@ -406,13 +407,35 @@ static int64_t nap_ns(const peali_runner *r)
     return r->verdict != PEAL_OK || r->waited_ns > LONG_NS ? NAP_NS : 0;
 }
 
+int peali_run_wanted;
+
+/*
+ * Ranks that have cores enough may share them with others: those of another communicator, or of another program. So the kernel is
+ * asked how often it let somebody else run.
+ */
+static void give_core_away(void)
+{
+    static _Thread_local unsigned yields;
+    static _Thread_local long before;
+    unsigned turn = yields++ % YIELDS_A_LOOK;
+    if (turn == 0)
+        before = peali_clock_taken();
+    peali_clock_yield();
+    if (turn < YIELDS_A_LOOK - 1)
+        return;
+    long times = peali_clock_taken() - before;
+    int wanted = peali_load_relaxed(&peali_run_wanted);
+    if (wanted ? times == 0 : times > YIELDS_A_LOOK / 2)
+        peali_store_relaxed(&peali_run_wanted, !wanted);
+}
+
 void peali_run_rest(const peali_runner *r)
 {
     int64_t nap = nap_ns(r);
     if (nap > 0)
         peali_clock_sleep(nap);
     else if (yields(r))
-        peali_clock_yield();
+        give_core_away();
     else
         peali_clock_pause();
 }
