@@ -155,6 +155,14 @@ static void assert_nothing_left(int n)
         closedir(d);
 }
 
+static void all_well(int n, void (*rank)(int me, int n))
+{
+    pid_t pids[RANKS];
+    start(pids, n, rank);
+    assert_all_well(pids, n);
+    assert_nothing_left(n);
+}
+
 /* --- what a rank does */
 
 static unsigned char pattern(int rank, size_t i)
@@ -216,23 +224,30 @@ static void meets(int me, int n)
 
 static void two_to_eight(void **state)
 {
-    pid_t pids[RANKS];
     for (int n = 1; n <= RANKS; n = n < 3 ? n + 1 : n + 5) {
-        start(pids, n, meets);
-        assert_all_well(pids, n);
-        assert_nothing_left(n);
+        all_well(n, meets);
     }
 }
 
-/* Many communicators one after another; the second and later ones find the pools mapped. */
+static peali_host *open_and_know(int me, int n, int k, bool known, ptrdiff_t *shift)
+{
+    peali_host *host = NULL;
+    CHECK(2, peali_host_open(&host, &board->card[me]) == PEAL_OK);
+    arrive(n, k);
+    CHECK(10, peali_host_knows(host, board->card, sizeof board->card[0], n, shift) == known);
+    peali_host_hang_up(host);
+    return host;
+}
+
+/* Many communicators one after another; the third and later ones find the pools mapped, whether they ask for them or not. */
 static void meets_again(int me, int n)
 {
     ptrdiff_t shift[RANKS], first[RANKS];
     peali_host *host[10];
     (void)publish(me);
     for (int k = 0; k < 10; k++) {
-        host[k] = open_and_meet(me, n, 2 * k + 1, k ? shift : first);
-        CHECK(8, k == 0 || memcmp(shift, first, (size_t)n * sizeof *shift) == 0);
+        host[k] = k % 2 ? open_and_meet(me, n, 2 * k + 1, k > 1 ? shift : first) : open_and_know(me, n, 2 * k + 1, k > 0, shift);
+        CHECK(8, k < 2 || memcmp(shift, first, (size_t)n * sizeof *shift) == 0);
         arrive(n, 2 * k + 2);
     }
     for (int k = 0; k < 9; k++)
@@ -244,10 +259,7 @@ static void meets_again(int me, int n)
 
 static void many_communicators(void **state)
 {
-    pid_t pids[4];
-    start(pids, 4, meets_again);
-    assert_all_well(pids, 4);
-    assert_nothing_left(4);
+    all_well(4, meets_again);
 }
 
 /* --- several ranks in a process, on several threads at once */
@@ -412,10 +424,7 @@ static void ignores(int me, int n)
 
 static void strangers(void **state)
 {
-    pid_t pids[3];
-    start(pids, 3, ignores);
-    assert_all_well(pids, 3);
-    assert_nothing_left(3);
+    all_well(3, ignores);
 }
 
 /* --- what cannot be */
@@ -519,11 +528,8 @@ static void one_never_comes(int me, int n)
 static void refusals(void **state)
 {
     static void (*const cases[])(int, int) = {no_pool_on_one, no_socket, no_descriptor_left, no_addresses_left, one_never_comes};
-    pid_t pids[4];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        start(pids, 4, cases[i]);
-        assert_all_well(pids, 4);
-        assert_nothing_left(4);
+        all_well(4, cases[i]);
     }
 }
 
@@ -566,10 +572,7 @@ static void forks(int me, int n)
 
 static void ranks_fork(void **state)
 {
-    pid_t pids[3];
-    start(pids, 3, forks);
-    assert_all_well(pids, 3);
-    assert_nothing_left(3);
+    all_well(3, forks);
 }
 
 int main(void)

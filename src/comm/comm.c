@@ -232,12 +232,20 @@ static bool near(const peal_comm *comm, const hello *all, int r)
                                memcmp(all[r].place.host, mine->place.host, sizeof mine->place.host) == 0);
 }
 
-/* Maps the pools of the ranks that are near. */
-static peal_status share(peal_comm *comm, const hello *all, peali_setting *setting)
+/* Maps the pools of the ranks that are near; most communicators are of ranks that have met in others. All ranks come here. */
+static peal_status share(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
 {
-    for (int32_t x = 0; x < comm->reach.nranks; x++)
+    peali_host *host = comm->host;
+    const int n = comm->reach.nranks;
+    for (int x = 0; x < n; x++)
         comm->cards[x] = all[comm->near[x]].host;
-    return peali_host_meet(comm->host, comm->cards, sizeof *comm->cards, comm->reach.nranks, setting->me, setting->shift);
+    bool known = peali_host_knows(host, comm->cards, sizeof *comm->cards, n, setting->shift);
+    peal_status status = boot->agree(boot->ctx, known ? PEAL_OK : PEAL_ERR_UNSUPPORTED);
+    if (status == PEAL_OK)
+        peali_host_hang_up(host);
+    if (status != PEAL_ERR_UNSUPPORTED)
+        return status;
+    return boot->agree(boot->ctx, peali_host_meet(host, comm->cards, sizeof *comm->cards, n, setting->me, setting->shift));
 }
 
 static void alone(peal_comm *comm, peali_setting *setting)
@@ -264,7 +272,7 @@ static peal_status find_reach(const peali_bootstrap *boot, peal_comm *comm, cons
     setting->ranks = comm->near;
     comm->reach = (peali_reach){setting->nreach, comm->near, PEALI_PULL};
     bool processes = !boot->threads && !comm->layout.apart;
-    peal_status shared = processes ? boot->agree(boot->ctx, share(comm, all, setting)) : PEAL_OK;
+    peal_status shared = processes ? share(boot, comm, all, setting) : PEAL_OK;
     for (int32_t x = 0; x < setting->nreach; x++)
         setting->shown[x] = (peali_public *)(uintptr_t)(all[comm->near[x]].shown + (uintptr_t)setting->shift[x]);
     setting->pooled = comm->host != NULL;

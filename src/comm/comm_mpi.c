@@ -1,9 +1,9 @@
 /*
  * A communicator of Peal on one of MPI's: the checks, the shadow, and the bootstrap.
  *
- * Nothing here calls a collective of MPI but the split: libpeal_mpi may be the one that answers PMPI_Allreduce and its like, and
- * messages of Peal's own on the user's communicator could meet a wildcard receive. So all that the ranks must agree on travels
- * point to point on the shadow, with a tag that no transport uses.
+ * Nothing here calls a collective of MPI but the one that makes the shadow: libpeal_mpi may be the one that answers PMPI_Allreduce
+ * and its like, and messages of Peal's own on the user's communicator could meet a wildcard receive. So all that the ranks must
+ * agree on travels point to point on the shadow, with a tag that no transport uses.
  */
 #include <peal/mpi.h>
 
@@ -38,17 +38,20 @@ static peal_status validate(MPI_Comm mpi_comm, peal_comm **comm)
 }
 
 /*
- * Splits, not duplicates: that would run the attribute callbacks of the program. The program's error handler is taken off
- * meanwhile, as by default it ends the program where MPI has no communicator left. MPI agrees on that among the ranks.
+ * Of the same group, not a duplicate: that would run the attribute callbacks of the program. The program's error handler is taken
+ * off meanwhile, as by default it ends the program where MPI has no communicator left. MPI agrees on that among the ranks.
  */
 static peal_status shadow_make(MPI_Comm mpi_comm, MPI_Comm *shadow)
 {
     MPI_Errhandler theirs;
+    MPI_Group all;
     int rank;
     PMPI_Comm_rank(mpi_comm, &rank);
+    PMPI_Comm_group(mpi_comm, &all);
     PMPI_Comm_get_errhandler(mpi_comm, &theirs);
     PMPI_Comm_set_errhandler(mpi_comm, MPI_ERRORS_RETURN);
-    int error = PMPI_Comm_split(mpi_comm, 0, rank, shadow);
+    int error = PMPI_Comm_create(mpi_comm, all, shadow);
+    PMPI_Group_free(&all);
     PMPI_Comm_set_errhandler(mpi_comm, theirs);
     PMPI_Errhandler_free(&theirs);
     if (error == MPI_SUCCESS)
@@ -60,15 +63,14 @@ static peal_status shadow_make(MPI_Comm mpi_comm, MPI_Comm *shadow)
     return PEAL_ERR_UNSUPPORTED;
 }
 
-/* Sends BYTES at GIVE to the rank FAR above, and receives as many at TAKE from the rank FAR below. */
-static peal_status shift(MPI_Comm shadow, long far, const void *give, void *take, size_t bytes)
+/* Sends the GIVEN bytes at GIVE to the rank FAR above, and receives TAKEN at TAKE from the rank FAR below; none: no message. */
+static peal_status shift(MPI_Comm shadow, long far, const void *give, int given, void *take, int taken)
 {
     int rank, n;
     PMPI_Comm_rank(shadow, &rank);
     PMPI_Comm_size(shadow, &n);
-    int to = (int)((rank + far) % n), from = (int)((rank - far + n) % n);
-    int count = (int)bytes;
-    int error = PMPI_Sendrecv(give, count, MPI_BYTE, to, TAG, take, count, MPI_BYTE, from, TAG, shadow, MPI_STATUS_IGNORE);
+    int to = given ? (int)((rank + far) % n) : MPI_PROC_NULL, from = taken ? (int)((rank - far + n) % n) : MPI_PROC_NULL;
+    int error = PMPI_Sendrecv(give, given, MPI_BYTE, to, TAG, take, taken, MPI_BYTE, from, TAG, shadow, MPI_STATUS_IGNORE);
     if (error == MPI_SUCCESS)
         return PEAL_OK;
     peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_mpi: MPI could not reach rank %d or rank %d", to, from);
@@ -82,14 +84,31 @@ static peal_status agree(void *ctx, peal_status status)
     int n, worst = status, theirs;
     PMPI_Comm_size(shadow, &n);
     for (long far = 1; far < n; far *= 2) {
-        if (shift(shadow, far, &worst, &theirs, sizeof(worst)) != PEAL_OK)
+        if (shift(shadow, far, &worst, sizeof(worst), &theirs, sizeof(theirs)) != PEAL_OK)
             return PEAL_ERR_NET;
         worst = theirs < worst ? theirs : worst;
     }
     return worst;
 }
 
-/* A ring: n-1 short messages, a few times for each communicator. */
+/* Blocks FIRST to FIRST + BLOCKS, counted modulo the N at ALL: up to two runs of BYTES, the second one perhaps empty. */
+typedef struct runs {
+    char *at[2];
+    int bytes[2];
+} runs;
+
+static runs runs_of(char *all, int n, int first, int blocks, size_t bytes)
+{
+    int begin = (first + n) % n, before = blocks < n - begin ? blocks : n - begin;
+    return (runs){{all + (size_t)begin * bytes, all}, {(int)((size_t)before * bytes), (int)((size_t)(blocks - before) * bytes)}};
+}
+
+/*
+ * By dissemination: in each of log2(n) rounds a rank sends the blocks that it has, which end with its own, to a rank above, and
+ * those that it receives come before them.
+ *
+ * Source: Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems", 1997.
+ */
 static peal_status allgather(void *ctx, const void *mine, void *all, size_t bytes)
 {
     MPI_Comm shadow = *(MPI_Comm *)ctx;
@@ -99,9 +118,11 @@ static peal_status allgather(void *ctx, const void *mine, void *all, size_t byte
     PMPI_Comm_size(shadow, &n);
     if (bytes > 0)
         memcpy((char *)all + (size_t)rank * bytes, mine, bytes);
-    for (int i = 0; status == PEAL_OK && i < n - 1; i++) {
-        const char *give = (char *)all + (size_t)((rank - i + n) % n) * bytes;
-        status = shift(shadow, 1, give, (char *)all + (size_t)((rank - i - 1 + n) % n) * bytes, bytes);
+    for (int have = 1, more; status == PEAL_OK && have < n; have += more) {
+        more = have < n - have ? have : n - have;
+        runs give = runs_of(all, n, rank - more + 1, more, bytes), take = runs_of(all, n, rank - have - more + 1, more, bytes);
+        for (int i = 0; status == PEAL_OK && i < 2; i++)
+            status = shift(shadow, have, give.at[i], give.bytes[i], take.at[i], take.bytes[i]);
     }
     return status;
 }
@@ -115,18 +136,14 @@ peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
         status = shadow_make(mpi_comm, &shadow);
     if (status != PEAL_OK)
         return status;
-    status = peali_net_mpi_create(shadow, &net);
-    peal_status all = agree(&shadow, status);
-    if (all == PEAL_OK) {
-        peali_bootstrap boot = {.rank = net->rank, .nranks = net->nranks, .threads = false, .allgather = allgather, .agree = agree,
-                                .ctx = &shadow};
-        PMPI_Comm_rank(MPI_COMM_WORLD, &boot.place);
-        PMPI_Comm_size(MPI_COMM_WORLD, &boot.places);
-        return peali_comm_create(&boot, net, NULL, comm);
-    }
-    if (status == PEAL_OK)
-        net->destroy(net);
-    else
+    bool have = peali_net_mpi_create(shadow, &net) == PEAL_OK;
+    peali_bootstrap boot = {.threads = false, .allgather = allgather, .agree = agree, .ctx = &shadow};
+    PMPI_Comm_rank(shadow, &boot.rank);
+    PMPI_Comm_size(shadow, &boot.nranks);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &boot.place);
+    PMPI_Comm_size(MPI_COMM_WORLD, &boot.places);
+    status = peali_comm_create(&boot, have ? net : NULL, NULL, comm); /* which tells the other ranks */
+    if (!have)
         PMPI_Comm_free(&shadow);
-    return all;
+    return status;
 }

@@ -76,7 +76,6 @@ struct peal_comm {
     peal_type premul;  /* of the number that peal_comm_premul has said; PEAL_TYPE_COUNT: none */
     bool staged;       /* no buffer is device memory */
     bool cuda;         /* libcuda is loaded, so a buffer may be device memory */
-    unsigned long long libraries; /* that were loaded when it was not */
     const void *buffers[2];       /* of the last call without a stream */
 };
 

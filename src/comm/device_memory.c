@@ -12,7 +12,7 @@ static bool look_again(peal_comm *comm, const void *a, const void *b)
     comm->buffers[0] = a;
     comm->buffers[1] = b;
     if (others && !comm->cuda)
-        comm->cuda = peali_presence_look(&comm->libraries);
+        comm->cuda = peali_presence_look();
     return others;
 }
 

@@ -5,21 +5,25 @@
 #include <link.h>
 #include <stddef.h>
 
+#include "base/atomics.h"
+
 static int count(struct dl_phdr_info *info, size_t bytes, void *loaded)
 {
     *(unsigned long long *)loaded = info->dlpi_adds;
     return 1; /* the first library tells it */
 }
 
-bool peali_presence_look(unsigned long long *loaded)
+bool peali_presence_look(void)
 {
+    static unsigned long long without; /* relaxed: libraries that had been loaded when libcuda was not among them */
     unsigned long long now = 0;
     dl_iterate_phdr(count, &now);
-    if (now == *loaded)
+    if (now == peali_load_relaxed(&without))
         return false;
-    *loaded = now;
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (library)
         dlclose(library);
+    else
+        peali_store_relaxed(&without, now);
     return library;
 }

@@ -6,10 +6,7 @@
 
 #include <stdbool.h>
 
-/*
- * Is libcuda loaded? LOADED is the caller's: how many libraries this process had loaded when the answer was last no, at first 0; as
- * long as it has loaded no other, that is the answer. About 20 ns. Threads: any.
- */
-bool peali_presence_look(unsigned long long *loaded);
+/* Is libcuda loaded? Where it is not, about 20 ns, as long as the process loads no other library. Threads: any. */
+bool peali_presence_look(void);
 
 #endif

@@ -419,15 +419,31 @@ static bool plan(struct meeting *m)
     return true;
 }
 
+bool peali_host_knows(peali_host *host, const peali_host_card *cards, size_t stride, int n, ptrdiff_t *shift)
+{
+    bool known = host;
+    for (int r = 0; r < n && known; r++) {
+        const peali_host_card *card = (const peali_host_card *)((const unsigned char *)cards + stride * (size_t)r);
+        const struct mapping *p = same(card->pool, host->card.pool) ? NULL : hold(host, card, -1);
+        known = p || same(card->pool, host->card.pool);
+        shift[r] = p ? (ptrdiff_t)((uint64_t)(uintptr_t)p->base - card->base) : 0;
+    }
+    return known;
+}
+
 peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me, ptrdiff_t *shift)
 {
     struct meeting m = {.host = host, .cards = (const unsigned char *)cards, .stride = stride, .n = n, .me = me, .shift = shift};
     peal_status status = plan(&m) ? exchange(&m) : PEAL_ERR_UNSUPPORTED;
-    if (host) {
-        close(host->fd);
-        host->fd = -1;
-    }
+    if (host)
+        peali_host_hang_up(host);
     return status;
+}
+
+void peali_host_hang_up(peali_host *host)
+{
+    close(host->fd);
+    host->fd = -1;
 }
 
 void peali_host_close(peali_host **host)

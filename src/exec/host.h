@@ -5,6 +5,7 @@
 #ifndef PEALI_HOST_H
 #define PEALI_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,12 @@ typedef struct peali_host_card {
 PEAL_MUST_CHECK peal_status peali_host_open(peali_host **host, peali_host_card *card);
 
 /*
+ * True where the pools of all N ranks, whose cards lie as those of peali_host_meet, were mapped for other communicators of this
+ * process: then SHIFT is filled, too. HOST may be NULL, and then knows nobody.
+ */
+bool peali_host_knows(peali_host *host, const peali_host_card *cards, size_t stride, int n, ptrdiff_t *shift);
+
+/*
  * Exchanges pools with the N ranks whose cards lie STRIDE bytes apart, this rank's at index ME; all of them are on this host and
  * call it, once, at the same time. HOST is NULL where it could not be opened. SHIFT[x] is what must be added to an address in the
  * pool of rank x, as rank x has it, to have it here; 0 for ME. Ranks of one process have the same pool, and shift 0.
@@ -39,6 +46,9 @@ PEAL_MUST_CHECK peal_status peali_host_open(peali_host **host, peali_host_card *
  */
 PEAL_MUST_CHECK peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me,
                                             ptrdiff_t *shift);
+
+/* Where all ranks know each other, and so none calls peali_host_meet: closes the socket. */
+void peali_host_hang_up(peali_host *host);
 
 /*
  * Unmaps pools that no other communicator of this process uses, and frees HOST; nothing of peers may be touched afterwards. In a
