@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.." || exit 1
 . bench/need.sh
 need gcc libc6-dev python3 meson ninja-build pkg-config libopenmpi-dev openmpi-bin libcjson-dev libcmocka-dev libhwloc-dev \
     libxxhash-dev
-like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py python3-numpy python3-pip spin
+like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py python3-numpy python3-pip scalapack-mpi-test spin
 
 logs=$(mktemp) || exit 1
 trap 'rm -f "$logs"' EXIT
