@@ -28,7 +28,7 @@ static void help(FILE *to)
     fprintf(to, "  peal %-30s %s\n", "help", "this text; `peal bench --help` lists the flags of a race");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     for (int i = 0; i < NCOMMANDS; i++)
@@ -43,4 +43,14 @@ int main(int argc, char **argv)
     fprintf(stderr, *name ? "peal: no subcommand '%s'\n" : "peal: a subcommand is missing%s\n", name);
     help(stderr);
     return 2;
+}
+
+/* What was printed may not have arrived: on a full disk, or a closed descriptor. */
+int main(int argc, char **argv)
+{
+    int code = run(argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fputs("peal: standard output could not be written\n", stderr);
+    return code ? code : 1;
 }
