@@ -10,12 +10,24 @@
 #include "commands.h"
 #include "study/check_programs.h"
 
+static void usage(FILE *to)
+{
+    fputs("usage: peal check [--programs] [--algo NAME] [-n MAX] [--large]\n"
+          "  --programs           proves what schedules are lowered to\n"
+          "  --algo NAME          that algorithm alone, of all collectives that have it\n"
+          "  -n MAX               for 1 to MAX ranks, of 4096 (64)\n"
+          "  --large              and for some larger numbers of ranks, to 4096\n"
+          "  -h, --help           this text\n"
+          "NAME:", to);
+    for (int i = 0; peali_algos[i]; i++)
+        fprintf(to, " %s", peali_algos[i]->name);
+    fputc('\n', to);
+}
+
 static int misuse(const char *what, const char *text)
 {
-    fprintf(stderr, "peal check: %s '%s'\nusage: peal check [--programs] [--algo NAME] [-n MAX] [--large]\n  NAME:", what, text);
-    for (int i = 0; peali_algos[i]; i++)
-        fprintf(stderr, " %s", peali_algos[i]->name);
-    fputc('\n', stderr);
+    fprintf(stderr, "peal check: %s '%s'\n", what, text);
+    usage(stderr);
     return 2;
 }
 
@@ -52,11 +64,16 @@ int peali_cmd_check(int argc, char **argv)
             whole = false;
             i++;
         } else if (strcmp(argv[i], "-n") == 0) {
-            options.max_ranks = atoi(value);
-            if (options.max_ranks < 1 || options.max_ranks > 4096)
+            char *end;
+            long most = strtol(value, &end, 10);
+            if (*end || most < 1 || most > 4096)
                 return misuse("-n wants 1 to 4096, not", value);
+            options.max_ranks = (int)most;
             whole = false;
             i++;
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            usage(stdout);
+            return 0;
         } else {
             return misuse("unknown flag", argv[i]);
         }

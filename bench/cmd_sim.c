@@ -72,7 +72,7 @@ static bool set_link(peali_link_cost *link, const char *text)
 
 static bool set_reduce(request *q, const char *text)
 {
-    double gbs = atof(text);
+    double gbs = peali_flags_real(text);
     q->params.reduce_byte_ns = gbs > 0 ? 1 / gbs : 0;
     return gbs > 0;
 }
@@ -83,7 +83,7 @@ static bool set(request *q, int code, const char *text)
     case 'n': return number(text, &q->problem.nranks);
     case 'b': return (q->min_bytes = peali_flags_size(text)) > 0;
     case 'e': return (q->max_bytes = peali_flags_size(text)) > 0;
-    case 'f': return (q->factor = atof(text)) > 1;
+    case 'f': return (q->factor = peali_flags_real(text)) > 1;
     case F_ALGO: q->algo = text; return true;
     case F_NODE: return number(text, &q->per_node);
     case F_NEAR: return set_link(&q->params.link[PEALI_NEAR], text);
@@ -183,8 +183,12 @@ static int predict_all(const request *q)
            1 / l[PEALI_FAR].byte_ns, 1 / q->params.reduce_byte_ns);
     printf("# K slices, W of them in flight: best by the closed form. The winner is that of the simulation where there is one.\n");
     printf("#%11s %-21s %6s %6s %14s %14s\n", "size", "variant", "K", "W", "closed(us)", "simulated(us)");
-    for (double bytes = (double)q->min_bytes; bytes <= (double)q->max_bytes; bytes *= q->factor)
-        print_size(q, entrants, n, (size_t)bytes);
+    size_t last = 0;
+    for (double bytes = (double)q->min_bytes; bytes <= (double)q->max_bytes; bytes *= q->factor) {
+        if ((size_t)bytes > last)
+            print_size(q, entrants, n, (size_t)bytes);
+        last = (size_t)bytes;
+    }
     return 0;
 }
 

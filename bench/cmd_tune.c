@@ -71,10 +71,10 @@ static bool number(const char *text, int *out)
 static bool set(request *q, int code, const char *text)
 {
     switch (code) {
-    case 'o': q->file = text; return strlen(text) < 1024;
+    case 'o': q->file = text; return *text && strlen(text) < 1024;
     case 'b': return (q->flags.min_bytes = peali_flags_size(text)) > 0;
     case 'e': return (q->flags.max_bytes = peali_flags_size(text)) > 0;
-    case 'f': return (q->flags.factor = atof(text)) >= 1.5;
+    case 'f': return (q->flags.factor = peali_flags_real(text)) >= 1.5;
     case 'n': return number(text, &q->flags.iters);
     default: return number(text, &q->flags.threads);
     }

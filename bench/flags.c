@@ -1,10 +1,12 @@
 /* One table is the parser's list and the manual. */
 #include "flags.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "report.h"
@@ -39,7 +41,7 @@ static const struct flag {
     {F_PLOT, "plot", "FILE.svg", "draw time against size to FILE.svg, by gnuplot"},
     {'h', "help", NULL, "this text"},
 };
-enum { NFLAGS = sizeof table / sizeof table[0] };
+enum { NFLAGS = sizeof table / sizeof table[0], MOST_NUMBER = 10000000 /* times PEALI_RUNNERS is an int */ };
 
 /* The first of three that a launcher set, or NULL. */
 static const char *first_of(const char *const names[3])
@@ -105,6 +107,13 @@ size_t peali_flags_size(const char *text)
     return *end || !(value >= 1) || value > 1e15 ? 0 : (size_t)value;
 }
 
+double peali_flags_real(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    return *end || !(value > 0) || value > 1e15 ? 0 : value;
+}
+
 const char *peali_flags_order(size_t last, size_t first, char text[PEALI_FLAGS_ORDER])
 {
     char a[24], b[24];
@@ -131,17 +140,24 @@ const char *peali_flags_wrong(char *const *argv, char text[PEALI_FLAGS_WORD])
 
 bool peali_flags_writable(const char *file)
 {
-    if (access(file, F_OK) == 0)
-        return access(file, W_OK) == 0;
+    struct stat is;
+    if (stat(file, &is) == 0) {
+        bool folder = S_ISDIR(is.st_mode); /* which root may write to */
+        errno = EISDIR;
+        return !folder && access(file, W_OK) == 0;
+    }
     FILE *fresh = fopen(file, "w");
-    return fresh && fclose(fresh) == 0 && remove(file) == 0;
+    char *made = fresh ? realpath(file, NULL) : NULL; /* not FILE itself where that is a link to what was not there */
+    bool gone = made && remove(made) == 0;
+    free(made);
+    return fresh && fclose(fresh) == 0 && gone;
 }
 
 static bool number(const char *text, int least, int *out)
 {
     char *end;
     long value = strtol(text, &end, 10);
-    if (!*text || *end || value < least || value > 1000000000)
+    if (!*text || *end || value < least || value > MOST_NUMBER)
         return false;
     *out = (int)value;
     return true;
@@ -227,7 +243,7 @@ static bool set(peali_flags *flags, int code, char *text)
     int check = -1;
     switch (code) {
     case 'b': case 'e': case 'i': return set_size(flags, code, text);
-    case 'f': return (flags->factor = atof(text)) > 1;
+    case 'f': return (flags->factor = peali_flags_real(text)) > 1;
     case 't': return (flags->types = names_to_bits(text, PEAL_TYPE_COUNT, type_name)) != 0;
     case 'o': return (flags->ops = names_to_bits(text, PEAL_OP_COUNT, op_name)) != 0;
     case 'n': return number(text, 1, &flags->iters);

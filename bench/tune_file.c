@@ -3,14 +3,14 @@
  * was measured; that comment goes when its rows are replaced.
  */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "report.h"
 #include "tune.h"
-
-enum { OTHER = 1100 }; /* characters of a file's name and some */
 
 static bool same(const peali_tune_step *a, const peali_tune_step *b)
 {
@@ -70,16 +70,21 @@ static void copy(const peali_tune_result *t, FILE *from, FILE *to)
     char line[256];
     while (from && fgets(line, sizeof line, from))
         if (!replaced(t, line))
-            fputs(line, to);
+            fprintf(to, "%s%s", line, strchr(line, '\n') ? "" : "\n"); /* the last one may have no end */
     if (!from)
         fputs("# collective, transport, ranks, bytes up to which the row holds, algorithm, slice_bytes (0: one slice)\n", to);
 }
 
-/* By another file of the same folder, so that no reader sees half a table. */
-static const char *beside(const char *file, char other[OTHER])
+/* By another file of the same folder, so that no reader sees half a table. A link stays, for what it leads to is replaced. */
+typedef struct place {
+    char file[PATH_MAX], beside[PATH_MAX + sizeof ".new"];
+} place;
+
+static void find_place(const char *file, place *at)
 {
-    snprintf(other, OTHER, "%s.new", file);
-    return other;
+    if (!realpath(file, at->file))
+        snprintf(at->file, sizeof at->file, "%s", file);
+    snprintf(at->beside, sizeof at->beside, "%s.new", at->file);
 }
 
 static bool complain(const char *file)
@@ -90,21 +95,26 @@ static bool complain(const char *file)
 
 bool peali_tune_may_merge(const char *file)
 {
-    char other[OTHER];
-    return peali_flags_writable(beside(file, other)) || complain(file);
+    struct stat is;
+    place at;
+    find_place(file, &at);
+    if (stat(file, &is) != 0 || S_ISREG(is.st_mode))
+        return peali_flags_writable(at.beside) || complain(file);
+    fprintf(stderr, "peal tune: %s is no regular file, so no table can be merged into it\n", file);
+    return false;
 }
 
 bool peali_tune_merge(const peali_tune_result *result, const char *file)
 {
-    char other[OTHER];
-    beside(file, other);
-    FILE *from = fopen(file, "r"), *to = fopen(other, "w");
+    place at;
+    find_place(file, &at);
+    FILE *from = fopen(at.file, "r"), *to = fopen(at.beside, "w");
     if (to) {
         copy(result, from, to);
         peali_tune_print(result, to);
     }
     bool ok = to && !ferror(to);
-    ok = to && fclose(to) == 0 && ok && rename(other, file) == 0;
+    ok = to && fclose(to) == 0 && ok && rename(at.beside, at.file) == 0;
     ok = ok || complain(file);
     if (from)
         fclose(from);
