@@ -139,18 +139,11 @@ static peal_status force_configured(peal_comm *comm)
     const char *name = peali_config_get()->algo;
     comm->slice_bytes = (size_t)peali_config_get()->slice_bytes;
     comm->max_ctas = peali_config_get()->max_ctas;
-    bool known = !name;
-    for (int kind = 0; name && kind < PEAL_KIND_COUNT; kind++) {
-        if (!peali_algo_find(peali_comm_schedules((peal_kind)kind), name))
-            continue;
-        known = true;
-        if (peal_comm_force(comm, (peal_kind)kind, name) != PEAL_OK)
+    for (int kind = 0; name && kind < PEAL_KIND_COUNT; kind++)
+        if (peali_algo_find(peali_comm_schedules((peal_kind)kind), name) &&
+            peal_comm_force(comm, (peal_kind)kind, name) != PEAL_OK)
             return PEAL_ERR_CONFIG;
-    }
-    if (known)
-        return PEAL_OK;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "PEAL_ALGO %s is no algorithm; `peal info` lists them", name);
-    return PEAL_ERR_CONFIG;
+    return PEAL_OK;
 }
 
 /*

@@ -58,8 +58,7 @@ static bool number(const char *text, bool units, size_t *out)
     const char *all = "kmg", *unit = units && text[digits] ? strchr(all, text[digits] | 0x20) : NULL;
     if (digits == 0 || digits > 12 || (text[digits] && (!unit || text[digits + 1])))
         return false;
-    *out = (size_t)strtoull(text, NULL, 10) << (unit ? 10 * (unit - all + 1) : 0);
-    return true;
+    return !__builtin_mul_overflow((size_t)strtoull(text, NULL, 10), (size_t)1 << (unit ? 10 * (unit - all + 1) : 0), out);
 }
 
 static bool together(const peali_tuning_row *a, const peali_tuning_row *b)
@@ -180,11 +179,21 @@ bool peali_tuning_read(const char *path, peali_tuning *tuning, char why[PEALI_TU
 static peali_tuning table;
 static const peali_tuning *found;
 
+static bool known(const char *algo)
+{
+    for (const peal_algo *const *a = peali_algos; *a; a++)
+        if (strcmp((*a)->name, algo) == 0)
+            return true;
+    return false;
+}
+
 static void get_once(void)
 {
-    const char *path = peali_config_get()->tuning;
+    const char *path = peali_config_get()->tuning, *algo = peali_config_get()->algo;
     char why[PEALI_TUNING_WHY];
-    if (peali_tuning_read(path, &table, why))
+    if (algo && !known(algo))
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_TUNE, -1, "PEAL_ALGO %s is no algorithm; `peal info` lists them", algo);
+    else if (peali_tuning_read(path, &table, why))
         found = &table;
     else
         peali_log(PEALI_LOG_WARN, PEALI_SUB_TUNE, -1, "PEAL_TUNING %s: %s; mend it, or unset PEAL_TUNING for the built-in table",

@@ -59,8 +59,8 @@ typedef struct peali_tuning {
 bool peali_tuning_read(const char *path, peali_tuning *tuning, char why[PEALI_TUNING_WHY]);
 
 /*
- * This process' table: read once, as PEAL_TUNING has it, and constant afterwards. NULL where that file is wrong, which is logged
- * once. Threads: any.
+ * This process' table: read once, as PEAL_TUNING has it, and constant afterwards. NULL where that file is wrong, or PEAL_ALGO
+ * names no algorithm, which is logged once. Threads: any.
  */
 const peali_tuning *peali_tuning_get(void);
 
