@@ -68,11 +68,24 @@ static void lines(FILE *to, const peali_race *race)
     fputs("\n", to);
 }
 
+/* In single quotes, of which two stand for one: gnuplot takes all else as it is. */
+static void quote(FILE *to, const char *text)
+{
+    fputc('\'', to);
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputc('\'', to);
+        fputc(*text, to);
+    }
+    fputc('\'', to);
+}
+
 static void script(FILE *to, const peali_race *race, const peali_origin *host, const char *file)
 {
     const peali_row *row = &race->rows[0];
-    fprintf(to, "set terminal svg size 900,560 font \"sans,13\" background rgb \"white\"\nset output \"%s\"\n", file);
-    fprintf(to, "set title \"%s %s %s, %d ranks%s\\n%s, %d %s\" noenhanced\n", peal_kind_name(race->flags->kind),
+    fputs("set terminal svg size 900,560 font \"sans,13\" background rgb \"white\"\nset output ", to);
+    quote(to, file);
+    fprintf(to, "\nset title \"%s %s %s, %d ranks%s\\n%s, %d %s\" noenhanced\n", peal_kind_name(race->flags->kind),
             peal_type_name(row->type), peal_op_name(row->op), race->team->nranks, row->inplace ? ", in place" : "",
             race->gpu ? race->gpu->name : host->cpu, race->gpu ? race->team->nranks : host->cores, race->gpu ? "GPUs" : "cores");
     fputs("set logscale xy\nset grid\nset key top left reverse Left\n"
