@@ -2,8 +2,11 @@
  * peal info: what this Peal is, what it was told, and where it runs; --topo: how the GPUs there are connected; --rdma: what the
  * network and the GPUs of the host can do.
  */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <peal/peal.h>
 
@@ -21,7 +24,8 @@
 static void print_build(void)
 {
     printf("peal %s (%s), %s\n", PEAL_VERSION, peali_origin_commit(), peali_origin_compiler());
-    printf("built in: transports loop%s\n", PEALI_MPI_VERSION[0] ? ", mpi (Open MPI " PEALI_MPI_VERSION ")" : "");
+    printf("built in: transports loop%s%s; kernels for %s\n", PEALI_MPI_VERSION[0] ? ", mpi (Open MPI " PEALI_MPI_VERSION ")" : "",
+           PEALI_UCX_VERSION[0] ? ", ucx (" PEALI_UCX_VERSION ")" : "", PEALI_GPU_ARCH[0] ? "GPUs " PEALI_GPU_ARCH : "no GPU");
 }
 
 static void print_machine(void)
@@ -92,6 +96,12 @@ static bool print_config(void)
 /* ROOT is the / of the host that is shown; "" for this one. */
 static int print_rdma(const char *root)
 {
+    char sys[PATH_MAX];
+    snprintf(sys, sizeof sys, "%s/sys", root);
+    if (access(sys, F_OK) != 0) {
+        fprintf(stderr, "peal info: --root %s: there is no sys in it: %s\n", root, strerror(errno));
+        return 2;
+    }
     peali_fabric *fabric = peali_fabric_read(root);
     peali_fabric_here here = peali_fabric_look_here();
     if (!fabric) {
@@ -103,8 +113,20 @@ static int print_rdma(const char *root)
     return 0;
 }
 
+static int help(void)
+{
+    puts("usage: peal info [--topo|--rdma [--root DIR]]\n"
+         "  --topo               this host's GPUs, how they are connected, and how fast copies between them are\n"
+         "  --rdma               its network ports and GPUs: what works, what is slow, and why\n"
+         "  --root DIR           of a host whose /sys and /proc were copied to DIR\n"
+         "  -h, --help           this text");
+    return 0;
+}
+
 int peali_cmd_info(int argc, char **argv)
 {
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return help();
     bool topo = argc == 2 && strcmp(argv[1], "--topo") == 0;
     if (argc == 2 && strcmp(argv[1], "--rdma") == 0)
         return print_rdma("");

@@ -126,7 +126,7 @@ static const char *library(void)
 }
 
 /* A process that a launcher made one of many, or that nobody launched, races nobody. */
-static bool alone(int nranks, const char *version)
+static bool alone(const char *command, int nranks, const char *version)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"};
     const char *name = NULL, *meant = NULL;
@@ -135,22 +135,22 @@ static bool alone(int nranks, const char *version)
     if (nranks > 1 || (meant && atoi(meant) == 1))
         return false;
     if (meant)
-        fprintf(stderr, "peal bench: this process is rank 0 of 1, but its launcher meant %s (%s): that launcher belongs to another "
-                        "MPI. Use the mpirun of %s.\n", meant, name, version);
+        fprintf(stderr, "peal %s: this process is rank 0 of 1, but its launcher meant %s (%s): that launcher belongs to another "
+                        "MPI. Use the mpirun of %s.\n", command, meant, name, version);
     else
-        fprintf(stderr, "peal bench: one process alone has nobody to race with. Start it by `mpirun -n 4 peal bench ...`, "
-                        "or give `--threads 4` for ranks that are threads.\n");
+        fprintf(stderr, "peal %s: one process alone has nobody to race with. Start it by `mpirun -n 4 peal %s ...`, "
+                        "or give `--threads 4` for ranks that are threads.\n", command, command);
     return true;
 }
 
-static int run(int (*body)(peali_team *team, void *arg), void *arg)
+static int run(const char *command, int (*body)(peali_team *team, void *arg), void *arg)
 {
     peali_team team = {.library = library(), .barrier = barrier, .max = max, .ahead = ahead,
                        .own = own, .pair = pair, .quit = quit};
     team.peer = peer(team.library);
     PMPI_Comm_rank(MPI_COMM_WORLD, &team.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &team.nranks);
-    if (alone(team.nranks, team.library))
+    if (alone(command, team.nranks, team.library))
         return 2;
     if (peal_comm_create_mpi(MPI_COMM_WORLD, &team.comm) != PEAL_OK)
         return 1;
@@ -172,7 +172,7 @@ static bool any_refused(const char *command, const char *refused)
 int peali_team_mpi(const char *command, const char *refused, int (*body)(peali_team *team, void *arg), void *arg)
 {
     PMPI_Init(NULL, NULL);
-    int result = any_refused(command, refused) ? 2 : run(body, arg);
+    int result = any_refused(command, refused) ? 2 : run(command, body, arg);
     PMPI_Finalize();
     return result;
 }
