@@ -56,6 +56,24 @@ refuses 2 "unknown flag '-z'" bench allreduce ring -z
 refuses 2 "unknown flag '-z'" tune -zb 4
 refuses 2 "'64M < 1G'" bench allreduce -b 1G
 refuses 2 "'4 < 16'" sim allreduce -n 2 -e 4
+refuses 2 "bench: -f: wrong value '2x'" bench allreduce -f 2x
+refuses 2 "bench: -n: wrong value '10000001'" bench allreduce -n 10000001
+refuses 2 "sim: -f: wrong value 'inf'" sim allreduce -n 2 -f inf
+refuses 2 "sim: --reduce: wrong value '20GB'" sim allreduce -n 2 --reduce 20GB
+refuses 2 "tune: -f: wrong value '4K'" tune -f 4K
+refuses 2 "check: -n wants 1 to 4096, not '5x'" check -n 5x
+refuses 2 "info: --root nowhere: there is no sys in it" info --rdma --root nowhere
+for command in bench check info show sim tune; do
+    "$peal" $command --help > out 2> err && grep -q "^usage: .*peal $command" out && [ ! -s err ] || die "peal $command --help"
+done
+
+# What was printed and did not arrive is a failure.
+for how in info "show allreduce ring -n 4" "sim allreduce -n 4 -e 16" "check -n 3 --algo ring" \
+    "bench allreduce --threads 2 -e 16 -n 1"; do
+    # shellcheck disable=SC2086
+    "$peal" $how > /dev/full 2> err && die "peal $how: what it printed is lost, and nobody is told"
+    grep -q 'standard output could not be written' err || die "peal $how does not say that its output is lost"
+done
 
 # Files that cannot be written are refused before there is anything to lose, and those that can be are left alone.
 for how in "bench allreduce --json" "bench allreduce --plot" "tune -o"; do
@@ -63,6 +81,13 @@ for how in "bench allreduce --json" "bench allreduce --plot" "tune -o"; do
     refuses 2 "nowhere/file.* No such file" $how nowhere/file --threads 2 -e 16 -n 1
     [ ! -s out ] || die "peal $how begins before it looks at its file"
 done
+refuses 2 "json \. cannot be written: Is a directory" bench allreduce --threads 2 -e 16 -n 1 --json .
+refuses 2 "tune: -o: wrong value ''" tune -o ''
+mkfifo pipe
+refuses 2 "pipe is no regular file" tune --threads 2 -o pipe
+ln -s made link
+"$peal" bench allreduce --threads 2 -e 16 -n 1 --json link > out 2> err || die "a race into a link"
+[ -L link ] && [ -s made ] || die "a link to what was not there yet is gone"
 refuses 2 "nothing to race.*8 (-b) to 8 (-e) has 4 of" bench allgather --threads 4 -b 8 -e 8
 refuses 2 "nothing to race" bench allreduce --threads 2 -t bool -o sum -e 64 --plot race.svg
 refuses 2 "nothing to measure.* each of 3 ranks" tune --threads 3 -b 4 -e 8 -o table
@@ -77,6 +102,8 @@ grep -q '^# *size *count *type *redop' out || die "the table has no head"
 grep -q 'winner' out || die "there are no winners"
 if command -v gnuplot > gnuplot_path; then
     grep -q '<svg' race.svg || die "the plot is no SVG"
+    "$peal" bench allreduce --threads 2 -e 16 -n 1 --plot "it's \"a\".svg" > out 2> err || die "a plot"
+    grep -q '<svg' "it's \"a\".svg" || die "a plot's name that has quotes"
 else
     grep -q 'gnuplot is not installed' err || die "nothing says that gnuplot is missing"
 fi
@@ -124,6 +151,12 @@ grep -q '^allreduce *shm *2 *inf ' table && grep -q '^reduce *shm *2 *inf ' tabl
 [ "$(grep -c '^allreduce *shm *3 *inf ' table)" = 1 ] || die "rows of 3 ranks are not kept"
 [ "$(grep -c '^allreduce *shm *2 ' table)" = 1 ] || die "rows of 2 ranks are not replaced"
 grep -q '^reduce *shm *2 *inf ' table || die "rows of reduce are not kept"
+printf 'reduce shm 9 inf binomial 0' > plain # and no end of its line
+ln -s plain link_to_table
+"$peal" tune --threads 2 allreduce -e 16 -n 1 -o link_to_table > out 2> err || die "tune into a link"
+[ -L link_to_table ] && [ ! -L plain ] || die "tune replaced a link"
+PEAL_TUNING=plain "$peal" show --why reduce 16 -n 9 --net shm > out 2> err || die "a table whose last line had no end is broken"
+grep -q '^  by line 1 of plain' out && grep -q '^allreduce *shm *2 *inf ' plain || die "a merged table lacks a row"
 PEAL_TUNING=table "$peal" show --why allreduce 1M -n 2 --net shm > out 2> err || die "show --why by a table"
 grep -q '^  by line [0-9]* of table$' out || die "show --why does not name the table"
 "$peal" show --why allreduce 1M -n 16 > out 2> err || die "show --why"
@@ -142,6 +175,8 @@ refused_table() {
 refused_table broken "line 1: it has not the 6 words"
 refused_table nowhere/table "it cannot be read"
 refuses 2 "line 1" tune --threads 2 -o broken
+echo 'allreduce shm 2 17179869184g ring 0' > broken
+refused_table broken "line 1: bytes 17179869184g is no number"
 PEAL_NODES=2+2 "$peal" bench allreduce --threads 4 -b 64K -e 64K -n 2 --algo hierarchical > out 2> err || die "PEAL_NODES"
 PEAL_NODES=2+1 "$peal" bench allreduce --threads 4 -b 16 -e 16 > out 2> err && die "a wrong PEAL_NODES is not refused"
 grep -q 'nodes 2+1 (PEAL_NODES) are not the 4 ranks' err || die "a wrong PEAL_NODES is not named"
@@ -154,9 +189,12 @@ done
 "$peal" info > out 2> err || die "info"
 grep -q PEAL_ALGO out || die "info has no variables"
 grep -q '^levels: .*\(core [0-9]\|not known\)' out || die "info has no levels"
-for wrong in PEAL_SLICE=much PEAL_NONSENSE=1 PEAL_TUNING=nowhere/table; do
-    env "$wrong" "$peal" info > out 2> err && die "info has nothing against $wrong"
-    grep -q "${wrong%=*}" err || die "info does not name $wrong"
+for wrong in PEAL_SLICE=much PEAL_NONSENSE=1 PEAL_TUNING=nowhere/table PEAL_ALGO=rign; do
+    for how in info "show --why allreduce 1M -n 2"; do
+        # shellcheck disable=SC2086
+        env "$wrong" "$peal" $how > out 2> err && die "$how has nothing against $wrong"
+        grep -q "${wrong%=*}" err || die "$how does not name $wrong"
+    done
 done
 "$peal" info --rdma > out 2> err || die "info --rdma"
 grep -q '^network ports$' out || die "info --rdma has no ports"
