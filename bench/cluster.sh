@@ -10,11 +10,16 @@ cd "$(dirname "$0")/.." || exit 1
 set -e
 trap 'exit 1' INT TERM
 
-build=$PWD/build
-if [ "$1" = --build ]; then
-    build=$(realpath -m "$2")
-    shift 2
-fi
+build=$PWD/build count=$#
+while [ "$count" -gt 0 ]; do
+    case $1 in
+    --build) build=$(realpath -m "$2"); shift; count=$((count - 1)) ;;
+    -h|--help) exec python3 -B bench/cluster/cluster.py --help ;;
+    *) set -- "$@" "$1" ;;
+    esac
+    shift
+    count=$((count - 1))
+done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

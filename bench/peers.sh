@@ -113,8 +113,11 @@ run() {
     mpis=$work/peers
     if [ -f "$peers" ]; then
         tar -C "$work" -xf "$peers"
-    elif [ -n "$peers" ]; then
+    elif [ -d "$peers" ]; then
         mpis=$(realpath "$peers")
+    elif [ -n "$peers" ]; then
+        echo "peers: --peers $peers: there is no such file or folder" >&2
+        exit 2
     fi
     build_peal || { tail -n 20 "$work/build.log" >&2; exit 1; }
     compile_all

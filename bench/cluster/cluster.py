@@ -14,7 +14,15 @@ MCA = {"tuned": {"OMPI_MCA_coll_tuned_priority": "90", "OMPI_MCA_coll_han_priori
        "ucx": {"OMPI_MCA_pml": "ucx", "OMPI_MCA_pml_ucx_tls": "any", "OMPI_MCA_pml_ucx_devices": "any"}}
 
 
+PARTS = ("goodput", "links", "overlap", "race")
 RATES, APART = 5, 1.5  # rates that overlap tries, until its stages are no further apart
+
+
+def parts(text):
+    names = text.split(",")
+    if not set(names) <= set(PARTS):
+        raise argparse.ArgumentTypeError(f"'{text}' names others than {', '.join(PARTS)}")
+    return names
 
 
 def arguments():
@@ -31,21 +39,28 @@ def arguments():
     p.add_argument("--max", default="64M", help="largest vector of the race")
     p.add_argument("--factor", type=int, default=4, help="between its sizes")
     p.add_argument("--calls", type=int, default=0, help="timed calls of each size in a round (as many as 0.3 s hold)")
-    p.add_argument("--only", default="goodput,links,overlap,race")
+    p.add_argument("--only", type=parts, default=PARTS, help=f"of {','.join(PARTS)}")
     p.add_argument("--out", default=".", help="folder for cluster.json")
     return p.parse_args()
 
 
 def cluster(q, hosts, ranks, command, links=1, rate=None, **env):
     """Runs COMMAND in a cluster; its standard output, or None where it failed (printed)."""
-    run = subprocess.run(["sh", "tests/cluster.sh", "-N", str(hosts), "-r", str(ranks), "--rate", rate or q.rate, "--links",
-                          str(links), "--", *command], env={**os.environ, "PEAL_NET": q.net, **env}, capture_output=True, text=True)
+    run = subprocess.Popen(["sh", "tests/cluster.sh", "-N", str(hosts), "-r", str(ranks), "--rate", rate or q.rate, "--links",
+                            str(links), "--", *command], env={**os.environ, "PEAL_NET": q.net, **env}, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+    try:
+        out, error = run.communicate()
+    except BaseException:
+        run.terminate()  # and not killed: it takes its hosts with it
+        run.wait()
+        raise
     if run.returncode == 77:
-        sys.exit(run.stdout.strip())
+        sys.exit(out.strip())
     if run.returncode != 0:
-        print(f"cluster: {hosts}x{ranks} {' '.join(command)}: exit {run.returncode}\n{run.stdout}{run.stderr}", file=sys.stderr)
+        print(f"cluster: {hosts}x{ranks} {' '.join(command)}: exit {run.returncode}\n{out}{error}", file=sys.stderr)
         return None
-    return run.stdout
+    return out
 
 
 def goodput(q, hosts, ranks, links=1, rate=None, mib=None):
@@ -147,6 +162,7 @@ def machine():
 def main():
     q = arguments()
     out = {"machine": machine(), "rate": q.rate, "net": q.net, "goodput": [], "links": [], "overlap": [], "race": []}
+    os.makedirs(q.out, exist_ok=True)
     shapes = [(hosts, ranks) for hosts in q.hosts for ranks in q.ranks]
     print(f"# {out['machine']['cpu']}, {out['machine']['cores']} cores for all hosts, links of {q.rate}, Peal over {q.net}; load "
           f"{out['machine']['load']:.1f}")
@@ -169,7 +185,6 @@ def main():
         print(f"\n{'hosts':>5} {'ranks':>5} {'bytes':>9} {'algorithm':<22} {'peal us':>11} {'best peer':>11} {'':<10} {'times':>6}")
         for hosts, ranks in shapes:
             out["race"] += race(q, hosts, ranks)
-    os.makedirs(q.out, exist_ok=True)
     with open(os.path.join(q.out, "cluster.json"), "w") as f:
         json.dump(out, f, indent=1)
 

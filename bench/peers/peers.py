@@ -228,16 +228,18 @@ def plan(race, sizes):
 
 
 def bytes_of(text):
-    scale = {"K": 10, "M": 20, "G": 30}.get(text[-1].upper())
+    scale = {"K": 10, "M": 20, "G": 30}.get(text[-1:].upper())
     return int(text[:-1]) << scale if scale else int(text)
 
 
 def sizes_of(text):
     first, _, last = text.partition(":")
     size, sizes = bytes_of(first), []
-    while size <= bytes_of(last or first):
+    while 0 < size <= bytes_of(last or first):
         sizes.append(size)
         size *= 4
+    if not sizes:
+        raise ValueError
     return sizes
 
 

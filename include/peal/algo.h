@@ -81,7 +81,7 @@ static inline int peal_mod(int a, int n)
 static inline int peal_log2_ceil(int n)
 {
     int l = 0;
-    while ((int64_t)1 << l < n)
+    while (INT64_C(1) << l < n)
         l++;
     return l;
 }
