@@ -56,3 +56,19 @@ kill -TERM $one
 wait $one
 [ $? = 143 ] || die "a signal does not end it"
 [ -z "$(left $one)" ] || die "left after a signal: $(left $one)"
+
+# What runs in a cluster of bench/cluster.sh ends with that, and so does the cluster.
+printf '#!/bin/sh\necho "$CLUSTER_SWITCH" > %s/switch\nsleep 1000\n' "$dir" > "$dir/goodput"
+chmod +x "$dir/goodput"
+(cd .. && exec env --default-signal=INT python3 -B bench/cluster/cluster.py --goodput "$dir/goodput" --hosts 2 --ranks 1 \
+    --only goodput --out "$dir") > "$dir/out" 2>&1 &
+one=$!
+for _ in $(seq 600); do
+    [ -s "$dir/switch" ] && break
+    sleep 0.1
+done
+kill -INT $one
+wait $one
+[ -s "$dir/switch" ] || die "no cluster of bench/cluster.sh"
+ip netns list | grep "^$(cat "$dir/switch")" && die "left of a cluster of bench/cluster.sh"
+exit 0
