@@ -23,7 +23,9 @@ lack() {
     exit 77
 }
 
+# usage WHY
 usage() {
+    echo "cluster.sh: $1" >&2
     sed -n '2,17s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
@@ -36,12 +38,18 @@ while [ $# -gt 0 ]; do
     --links) links=$2; shift ;;
     --counters) counters=1 ;;
     --) shift; break ;;
-    *) usage ;;
+    *) usage "$1 is none of its flags" ;;
     esac
     shift
 done
-[ $# -gt 0 ] || usage
-case $hosts$links in *[!0-9]*) usage ;; esac
+[ $# -gt 0 ] || usage "there is no command behind --"
+case $hosts in '' | 0* | *[!0-9]* | ????*) usage "-N $hosts: this is no number of hosts" ;; esac
+case +$ranks+ in *[!0-9+]* | *++* | *+0*) usage "-r $ranks: these are no numbers of ranks" ;; esac
+# shellcheck disable=SC2086
+sizes=$(IFS=+; set -- $ranks; echo $#)
+[ "$sizes" = 1 ] || [ "$sizes" = "$hosts" ] || usage "-r $ranks: this is not one number for each of $hosts hosts"
+case $links in 1 | 2) ;; *) usage "--links $links: it is 1 or 2" ;; esac
+case $rate in [0-9]*) ;; *) usage "--rate $rate: it is as 100mbit, or 1gbit" ;; esac
 
 for tool in ip tc unshare "$mpirun"; do
     command -v "$tool" > /dev/null || lack "no $tool: apt-get install iproute2 util-linux openmpi-bin"

@@ -23,6 +23,12 @@ if command -v setpriv > /dev/null && [ "$(id -u)" = 0 ]; then
     [ $? = 77 ] && grep -q '^skipped: cluster.sh: only root' "$dir/out" || die "no root is not said"
 fi
 
+for wrong in '-N 0' '-N x' '-r x' '-r 1++1' '-r 1+1+1' '--links 3' '--rate much' '--bogus'; do
+    # shellcheck disable=SC2086
+    sh cluster.sh -N 2 $wrong -- true > "$dir/out" 2>&1
+    [ $? = 2 ] && grep -q "^cluster.sh: $wrong" "$dir/out" || die "$wrong is not refused"
+done
+
 # shellcheck disable=SC2016
 look='echo "$CLUSTER_HOST $(hostname) $(hostname -I) $(ls /dev/shm | wc -l) $(cat /sys/class/net/eth0/mtu)"; touch /dev/shm/$$'
 sh cluster.sh -N 3 -r 1+2+1 --links 2 --counters -- sh -c "$look" > "$dir/out1" 2>&1 &
