@@ -182,6 +182,8 @@ PEAL_NODES=2+1 "$peal" bench allreduce --threads 4 -b 16 -e 16 > out 2> err && d
 grep -q 'nodes 2+1 (PEAL_NODES) are not the 4 ranks' err || die "a wrong PEAL_NODES is not named"
 PEAL_NODES=2,2 "$peal" bench allreduce --threads 4 -b 16 -e 16 > out 2> err && die "PEAL_NODES=2,2 is not refused"
 grep -q 'wrong value PEAL_NODES=2,2' err || die "PEAL_NODES=2,2 is not named"
+PEAL_ALGO=ring "$peal" bench allreduce --threads 2 -e 16 -n 1 > out 2> err || die "PEAL_ALGO"
+grep -q ' ring \*' out || die "PEAL_ALGO is not what auto takes"
 for kind in allgather reduce_scatter broadcast reduce; do
     "$peal" bench $kind --threads 3 -b 48 -e 48K -f 32 -n 2 --algo all --inplace both -t double > out 2> err || die "bench $kind"
 done

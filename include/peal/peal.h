@@ -326,7 +326,7 @@ PEAL_PUBLIC const char *peal_comm_transport(const peal_comm *comm);
 PEAL_PUBLIC int peal_comm_nodes(const peal_comm *comm);
 
 /*
- * Makes COMM take ALGO for every following call of KIND; NULL returns the choice to Peal.
+ * Makes COMM take ALGO for every following call of KIND; NULL returns the choice to Peal, and so to PEAL_ALGO.
  *
  * Returns:    PEAL_OK; PEAL_ERR_INVALID no algorithm of that name, or it does not fit this communicator. The log lists those that
  *             do.
@@ -336,7 +336,8 @@ PEAL_PUBLIC int peal_comm_nodes(const peal_comm *comm);
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo);
 
 /*
- * Makes COMM cut every following call into slices of BYTES, which are then pipelined; 0 returns the choice to Peal.
+ * Makes COMM cut every following call into slices of BYTES, which are then pipelined; 0 returns the choice to Peal, and
+ * so to PEAL_SLICE.
  *
  * Units:      BYTES of the vector; of allgather and reduce_scatter: of all ranks together.
  * Collective: every rank gives the same size between the same two calls.

@@ -86,7 +86,8 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
     if (kind < 0 || kind >= PEAL_KIND_COUNT)
         return PEAL_ERR_INVALID;
     peal_problem problem = peali_comm_problem(comm, kind, PEAL_SUM, 0);
-    const peal_algo *found = algo ? peali_algo_find(problem.kind, algo) : NULL;
+    const char *name = algo ? algo : peali_config_get()->algo; /* which fitted, or there were no communicator */
+    const peal_algo *found = name ? peali_algo_find(problem.kind, name) : NULL;
     if (algo && (!found || !peali_algo_fits(found, &problem))) {
         char valid[512];
         names(&problem, valid, sizeof valid);
@@ -100,7 +101,7 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
 
 void peal_comm_force_slice(peal_comm *comm, size_t bytes)
 {
-    comm->slice_bytes = bytes;
+    comm->slice_bytes = bytes ? bytes : (size_t)peali_config_get()->slice_bytes;
 }
 
 static_assert(PEALI_MOST_CTAS == PEALI_CUDA_DIRECT_LANES, "PEAL_MAX_CTAS is checked where lanes are not known");
@@ -112,7 +113,7 @@ peal_status peal_comm_max_ctas(peal_comm *comm, int ctas)
                   "choice", ctas, PEALI_CUDA_DIRECT_LANES);
         return PEAL_ERR_INVALID;
     }
-    comm->max_ctas = ctas;
+    comm->max_ctas = ctas ? ctas : peali_config_get()->max_ctas;
     return PEAL_OK;
 }
 
@@ -137,7 +138,7 @@ peal_status peal_comm_premul(peal_comm *comm, const void *scalar, peal_type type
 static peal_status force_configured(peal_comm *comm)
 {
     const char *name = peali_config_get()->algo;
-    comm->slice_bytes = (size_t)peali_config_get()->slice_bytes;
+    peal_comm_force_slice(comm, 0);
     comm->max_ctas = peali_config_get()->max_ctas;
     for (int kind = 0; name && kind < PEAL_KIND_COUNT; kind++)
         if (peali_algo_find(peali_comm_schedules((peal_kind)kind), name) &&
