@@ -575,6 +575,7 @@ static void test_divide(void **state)
 
 #define IN_ISA(test, isa) {#test " " #isa, test, NULL, NULL, (void *)(intptr_t)PEALI_ISA_##isa}
 #define IN_ALL(test) IN_ISA(test, PLAIN), IN_ISA(test, AVX2), IN_ISA(test, AVX512)
+_Static_assert(PEALI_ISA_COUNT == 3, "all instruction sets are named here");
 
 int main(void)
 {
