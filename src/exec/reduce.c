@@ -2,10 +2,22 @@
  * Chooses the reduction for the CPU it runs on. Ranks on different CPUs agree, because all instruction sets give the same bits.
  */
 #include <stddef.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/ops.h"
 #include "exec/reduce.h"
 #include "exec/reduce_isa.h"
+
+#if defined(__x86_64__)
+/* clang 14 has no name for it. */
+static bool has_f16c(void)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+#endif
 
 static const peali_reduce_table *table_of(peali_isa isa)
 {
@@ -13,7 +25,7 @@ static const peali_reduce_table *table_of(peali_isa isa)
     if (isa == PEALI_ISA_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return &peali_reduce_avx512;
-    if (isa == PEALI_ISA_AVX2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+    if (isa == PEALI_ISA_AVX2 && __builtin_cpu_supports("avx2") && has_f16c())
         return &peali_reduce_avx2;
 #endif
     return isa == PEALI_ISA_PLAIN ? &peali_reduce_plain : NULL;
