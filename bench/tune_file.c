@@ -116,6 +116,8 @@ bool peali_tune_merge(const peali_tune_result *result, const char *file)
     bool ok = to && !ferror(to);
     ok = to && fclose(to) == 0 && ok && rename(at.beside, at.file) == 0;
     ok = ok || complain(file);
+    if (to && !ok)
+        remove(at.beside);
     if (from)
         fclose(from);
     return ok;
