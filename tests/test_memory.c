@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -22,6 +23,20 @@ typedef struct scene {
     pthread_barrier_t made, over;
     int wrong;
 } scene;
+
+static char log_path[64];
+
+static int times_logged(const char *text)
+{
+    char line[2048];
+    int times = 0;
+    FILE *f = fopen(log_path, "r");
+    while (f && fgets(line, sizeof line, f))
+        times += strstr(line, text) != NULL;
+    if (f)
+        fclose(f);
+    return times;
+}
 
 static const size_t counts[] = {1, 500, MOST, 500, 1};
 
@@ -145,6 +160,7 @@ static void test_call_leaves_the_communicator(void **state)
         peal_threads_destroy(&threads);
     }
     assert_true(at > 5);
+    assert_int_equal(times_logged("rank 0: peal_allreduce number 1: no memory"), at - 2);
     free(in);
     free(out);
 }
@@ -158,5 +174,9 @@ int main(void)
         cmocka_unit_test(test_apart),
         cmocka_unit_test(test_nodes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(log_path, sizeof log_path, "memory.%d.log", (int)getpid());
+    setenv("PEAL_LOG_FILE", log_path, 1);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(log_path);
+    return failed;
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "sched/sched.h"
@@ -29,6 +30,20 @@ typedef struct scene {
     int wrong[MOST];
     unsigned char *out[MOST];
 } scene;
+
+static char log_path[64];
+
+static int logged(const char *text)
+{
+    char line[2048];
+    int found = 0;
+    FILE *f = fopen(log_path, "r");
+    while (f && !found && fgets(line, sizeof line, f))
+        found = strstr(line, text) != NULL;
+    if (f)
+        fclose(f);
+    return found;
+}
 
 static int64_t share(int rank, size_t i)
 {
@@ -159,14 +174,35 @@ static void refusals(peal_comm *comm, int rank, void *ctx)
     got[6] = peal_comm_force(comm, PEAL_ALLREDUCE, "wring");
     got[7] = peal_allreduce(a, b, 8, PEAL_FLOAT, PEAL_SUM, comm, a) == PEAL_ERR_UNSUPPORTED ? PEAL_ERR_INVALID : PEAL_OK;
     got[8] = peal_allreduce(a, b, 8, PEAL_FLOAT, PEAL_SUM, NULL, NULL);
+    got[9] = peal_broadcast(NULL, 8, PEAL_FLOAT, 0, comm, NULL);
+    got[10] = peal_comm_force(comm, (peal_kind)99, "ring");
+    got[11] = peal_comm_force(NULL, PEAL_ALLREDUCE, "ring");
+    got[12] = peal_comm_max_ctas(NULL, 1);
+    got[13] = peal_comm_premul(NULL, a, PEAL_FLOAT);
+    got[14] = peal_comm_premul(comm, a, (peal_type)99);
+    got[15] = peal_comm_create_threads(NULL, 0, &comm);
+    got[16] = peal_comm_choice(comm, PEAL_ALLGATHER, 8, PEAL_BYTE, PEAL_SUM) ? PEAL_ERR_INVALID : PEAL_OK; /* it has no op */
 }
 
 static void test_bad_arguments_are_refused(void **state)
 {
-    peal_status got[9] = {PEAL_OK};
+    enum { N = 17 };
+    static const char *const texts[] = {
+        "rank 0: peal_broadcast number 7: buffer is NULL and count is 8",
+        "rank 0: peal_comm_force: kind 99 is none of 0 to 5",
+        "peal_comm_force: comm is NULL",
+        "peal_comm_max_ctas: comm is NULL",
+        "peal_comm_premul: comm is NULL",
+        "rank 0: peal_comm_premul: type 99 is none of 0 to 19",
+        "peal_comm_create_threads: threads is NULL",
+    };
+    peal_status got[N] = {PEAL_OK};
     assert_int_equal(team_run(2, refusals, got), PEAL_OK);
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < N; i++)
         assert_int_equal(got[i], PEAL_ERR_INVALID);
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+        if (!logged(texts[k]))
+            fail_msg("not logged: %s", texts[k]);
 }
 
 /* Elsewhere than at the root RECVBUF may be anything, a part of SENDBUF too. */
@@ -278,6 +314,8 @@ static void test_requests_are_driven_together(void **state)
 
 int main(void)
 {
+    snprintf(log_path, sizeof log_path, "run.%d.log", (int)getpid());
+    setenv("PEAL_LOG_FILE", log_path, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_calls_in_a_row),
@@ -287,5 +325,7 @@ int main(void)
         cmocka_unit_test(test_abort_ends_a_wait),
         cmocka_unit_test(test_requests_are_driven_together),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(log_path);
+    return failed;
 }

@@ -306,7 +306,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_test(peal_request **request);
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_wait(peal_request **request);
 
 /*
- * The algorithm that a call with these arguments (of a barrier: KIND alone) takes on COMM, as `peal show` names it.
+ * The algorithm that a call on host memory with these arguments (of a barrier KIND alone; OP where the call has one) takes on COMM,
+ * as `peal show` names it.
  *
  * Returns: a constant text; NULL where no algorithm fits.
  * Threads: one per COMM.    Blocks: no.

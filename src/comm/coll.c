@@ -46,7 +46,8 @@ static bool overlap(const peal_comm *comm, const peali_call *c, size_t bytes)
 static peal_status check_buffers(const peal_comm *comm, const peali_call *c, size_t bytes)
 {
     if (bytes > 0 && (!c->in || !c->out))
-        return peali_coll_refuse(comm, c, "%s is NULL and count is %zu", c->in ? "recvbuf" : "sendbuf", c->count);
+        return peali_coll_refuse(comm, c, "%s is NULL and count is %zu", c->kind == PEAL_BROADCAST ? "buffer" :
+                                 c->in ? "recvbuf" : "sendbuf", c->count);
     if (overlap(comm, c, bytes))
         return peali_coll_refuse(comm, c, "sendbuf %p and recvbuf %p overlap; see peal.h for in place", c->in, c->out);
     return PEAL_OK;
@@ -70,9 +71,19 @@ static peal_status check(const peal_comm *comm, const peali_call *c)
     return check_buffers(comm, c, c->count * elem);
 }
 
+/* Nothing is combined: any op will do that the type takes. */
+static peal_op any_op(peal_type type)
+{
+    int op = 0;
+    while (op < PEAL_OP_COUNT - 1 && !peal_op_takes((peal_op)op, type))
+        op++;
+    return (peal_op)op;
+}
+
 const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op)
 {
-    peali_job job = {.count = count, .type = type, .op = op};
+    bool moves = kind == PEAL_ALLGATHER || kind == PEAL_BROADCAST;
+    peali_job job = {.count = count, .type = type, .op = moves ? any_op(type) : op};
     if (kind == PEAL_BARRIER)
         job = (peali_job){.count = 1, .type = PEAL_BYTE, .op = PEAL_BAND};
     if (!comm || kind < 0 || kind >= PEAL_KIND_COUNT || !peal_op_takes(job.op, job.type))
@@ -123,6 +134,8 @@ static peal_status choose(peal_comm *comm, const peali_call *c, peali_recent *r)
     const peali_plan *plan;
     peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, &comm->lands, comm->layout.stream};
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
+    if (status == PEAL_ERR_MEMORY)
+        peali_coll_refuse(comm, c, "no memory for its plan");
     if (status != PEAL_OK)
         return status;
     int size = peali_select_size(comm, c->kind, &job);
@@ -213,15 +226,6 @@ peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, pea
                            void *stream)
 {
     return collective(comm, &(peali_call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream});
-}
-
-/* Nothing is combined: any op will do that the type takes. */
-static peal_op any_op(peal_type type)
-{
-    int op = 0;
-    while (op < PEAL_OP_COUNT - 1 && !peal_op_takes((peal_op)op, type))
-        op++;
-    return (peal_op)op;
 }
 
 peal_status peal_allgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type, peal_comm *comm, void *stream)

@@ -81,10 +81,21 @@ static void names(const peal_problem *problem, char *out, size_t bytes)
         }
 }
 
+static peal_status no_comm(const char *call)
+{
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "%s: comm is NULL", call);
+    return PEAL_ERR_INVALID;
+}
+
 peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
 {
-    if (kind < 0 || kind >= PEAL_KIND_COUNT)
+    if (!comm)
+        return no_comm("peal_comm_force");
+    if (kind < 0 || kind >= PEAL_KIND_COUNT) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_force: kind %d is none of 0 to %d", (int)kind,
+                  PEAL_KIND_COUNT - 1);
         return PEAL_ERR_INVALID;
+    }
     peal_problem problem = peali_comm_problem(comm, kind, PEAL_SUM, 0);
     const char *name = algo ? algo : peali_config_get()->algo; /* which fitted, or there were no communicator */
     const peal_algo *found = name ? peali_algo_find(problem.kind, name) : NULL;
@@ -108,6 +119,8 @@ static_assert(PEALI_MOST_CTAS == PEALI_CUDA_DIRECT_LANES, "PEAL_MAX_CTAS is chec
 
 peal_status peal_comm_max_ctas(peal_comm *comm, int ctas)
 {
+    if (!comm)
+        return no_comm("peal_comm_max_ctas");
     if (ctas < 0 || ctas > PEALI_CUDA_DIRECT_LANES) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_max_ctas: %d is none of 1 to %d, nor 0 for Peal's "
                   "choice", ctas, PEALI_CUDA_DIRECT_LANES);
@@ -120,6 +133,13 @@ peal_status peal_comm_max_ctas(peal_comm *comm, int ctas)
 peal_status peal_comm_premul(peal_comm *comm, const void *scalar, peal_type type)
 {
     bool takes = peal_op_takes(PEAL_PREMUL_SUM, type);
+    if (!comm)
+        return no_comm("peal_comm_premul");
+    if (peal_type_bytes(type) == 0) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_premul: type %d is none of 0 to %d", (int)type,
+                  PEAL_TYPE_COUNT - 1);
+        return PEAL_ERR_INVALID;
+    }
     if (!scalar || !takes || comm->request.comm) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_premul of type %s: %s", peal_type_name(type),
                   !scalar ? "scalar is NULL" : !takes ? "no premultiplied sum takes it" :
@@ -431,9 +451,13 @@ peal_status peal_comm_create_threads(peal_threads *threads, int rank, peal_comm 
 
 peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout, peal_comm **comm)
 {
-    if (!threads || !comm || rank < 0 || rank >= peali_threads_size(threads)) {
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_threads: rank %d of %d", rank,
-                  threads ? peali_threads_size(threads) : 0);
+    if (!threads || !comm) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_threads: %s is NULL", threads ? "comm" : "threads");
+        return PEAL_ERR_INVALID;
+    }
+    if (rank < 0 || rank >= peali_threads_size(threads)) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_comm_create_threads: rank %d is none of 0 to %d", rank,
+                  peali_threads_size(threads) - 1);
         return PEAL_ERR_INVALID;
     }
     peali_net *net = NULL;
