@@ -262,7 +262,7 @@ static void test_abort_ends_a_wait(void **state)
 
 typedef struct waiter {
     peal_threads *threads;
-    int rank, wrong;
+    int rank, apart, wrong;
 } waiter;
 
 /* Two calls in flight on two communicators, waited for in opposite orders on the two ranks. */
@@ -312,6 +312,99 @@ static void test_requests_are_driven_together(void **state)
     peal_threads_destroy(&threads);
 }
 
+struct elsewhere {
+    pthread_barrier_t over;
+    int wrong[2];
+};
+
+static void *wait_elsewhere(void *request)
+{
+    peal_request *its = request;
+    return peal_wait(&its) == PEAL_ERR_INVALID && its && peal_test(&its) == PEAL_ERR_INVALID && its ? request : NULL;
+}
+
+/* Only who started a call drives it: another thread that waited for it would do so for ever. */
+static void wait_in_another_thread(peal_comm *comm, int rank, void *ctx)
+{
+    struct elsewhere *e = ctx;
+    int32_t one = 1, sum = 0;
+    peal_request *request;
+    pthread_t other;
+    void *refused = NULL;
+    if (rank == 1)
+        pthread_barrier_wait(&e->over);
+    e->wrong[rank] |= peal_iallreduce(&one, &sum, 1, PEAL_INT32, PEAL_SUM, comm, NULL, &request) != PEAL_OK;
+    if (rank == 0) {
+        if (pthread_create(&other, NULL, wait_elsewhere, request) != 0)
+            abort();
+        pthread_join(other, &refused);
+        e->wrong[rank] |= refused != request;
+        pthread_barrier_wait(&e->over);
+    }
+    e->wrong[rank] |= peal_wait(&request) != PEAL_OK || sum != 2;
+}
+
+static void test_requests_are_of_a_thread(void **state)
+{
+    struct elsewhere e = {.wrong = {0}};
+    pthread_barrier_init(&e.over, NULL, 2);
+    alarm(30);
+    assert_int_equal(team_run(2, wait_in_another_thread, &e), PEAL_OK);
+    alarm(0);
+    pthread_barrier_destroy(&e.over);
+    assert_int_equal(e.wrong[0] | e.wrong[1], 0);
+    assert_true(logged("rank 0: peal_wait: this thread did not start the call"));
+}
+
+static int gone;
+
+/* Rank 0 ends its communicator with a call under way, and rank 1 then makes that call. */
+static void *leave(void *arg)
+{
+    waiter *w = arg;
+    enum { COUNT = 5000 };
+    peal_comm *comm = NULL;
+    peal_request *request;
+    const peali_layout layout = {.apart = w->apart};
+    int32_t *buf = calloc(COUNT, sizeof *buf);
+    w->wrong |= peali_comm_create_threads(w->threads, w->rank, &layout, &comm) != PEAL_OK;
+    while (w->rank == 1 && !__atomic_load_n(&gone, __ATOMIC_SEQ_CST))
+        usleep(1000);
+    w->wrong |= peal_iallreduce(buf, buf, COUNT, PEAL_INT32, PEAL_SUM, comm, NULL, &request) != PEAL_OK;
+    w->wrong |= peal_test(&request) != PEAL_IN_PROGRESS;
+    if (w->rank == 1) {
+        usleep(20000);
+        w->wrong |= peal_test(&request) != PEAL_IN_PROGRESS;
+        peal_comm_abort(comm);
+        w->wrong |= peal_wait(&request) != PEAL_ERR_ABORTED;
+    }
+    peal_comm_destroy(&comm);
+    free(buf);
+    __atomic_store_n(&gone, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void test_destroy_ends_a_call(void **state)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        pthread_t ids[2];
+        waiter w[2] = {{.rank = 0, .apart = apart}, {.rank = 1, .apart = apart}};
+        peal_threads *threads;
+        gone = 0;
+        assert_int_equal(peal_threads_create(2, &threads), PEAL_OK);
+        for (int r = 0; r < 2; r++) {
+            w[r].threads = threads;
+            assert_int_equal(pthread_create(&ids[r], NULL, leave, &w[r]), 0);
+        }
+        for (int r = 0; r < 2; r++) {
+            pthread_join(ids[r], NULL);
+            assert_int_equal(w[r].wrong, 0);
+        }
+        peal_threads_destroy(&threads);
+    }
+    assert_true(logged("rank 0: peal_comm_destroy: allreduce number 0"));
+}
+
 int main(void)
 {
     snprintf(log_path, sizeof log_path, "run.%d.log", (int)getpid());
@@ -324,6 +417,8 @@ int main(void)
         cmocka_unit_test(test_reduce_looks_at_the_root_alone),
         cmocka_unit_test(test_abort_ends_a_wait),
         cmocka_unit_test(test_requests_are_driven_together),
+        cmocka_unit_test(test_requests_are_of_a_thread),
+        cmocka_unit_test(test_destroy_ends_a_call),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(log_path);

@@ -147,7 +147,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_threads(peal_threads *t
 /*
  * Ends a communicator and writes NULL; NULL in *COMM does nothing. A child of the process that made it only writes NULL.
  *
- * Collective: yes; no call on it is under way, and no graph that has calls on it is launched any more.
+ * Collective: yes; no call on it is under way (one that is ends, with a warning), and no graph that has calls on it is launched any
+ *             more.
  * Threads:    one per COMM.    Blocks: no; after calls on device memory, until all ranks have come and their devices are done.
  */
 PEAL_PUBLIC void peal_comm_destroy(peal_comm **comm);
@@ -299,7 +300,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ibarrier(peal_comm *comm, void *str
  * flight.
  *
  * Returns: the call's outcome, and writes NULL to *REQUEST; peal_test PEAL_IN_PROGRESS while there is none. PEAL_ERR_INVALID: no
- *          request. PEAL_ERR_UNSUPPORTED: this is a child of the process that started the call.
+ *          request, or another thread's. PEAL_ERR_UNSUPPORTED: this is a child of the process that started the call.
  * Threads: the one that started the call.    Blocks: peal_test no; peal_wait until the call ended.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_test(peal_request **request);

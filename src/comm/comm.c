@@ -478,7 +478,7 @@ void peal_comm_destroy(peal_comm **comm)
     *comm = NULL;
     if (!peali_request_owns(c))
         return; /* a child: the ranks still have what belongs to it */
-    peali_request_drop(c);
+    peali_request_end(c);
     peali_device_close(c);
     peali_plans_free(&c->plans);
     peali_runner_destroy(&c->runner);

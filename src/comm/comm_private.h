@@ -91,9 +91,9 @@ PEAL_MUST_CHECK peal_status peali_coll_gather(peal_comm *comm, const peali_signa
 void peali_request_own(peal_comm *comm);
 bool peali_request_owns(const peal_comm *comm);
 
-/* The request of the call that was just started on COMM; RUNS: it is not over yet. Drop takes it from its thread's list. */
+/* The request of the call that was just started on COMM; RUNS: it is not over yet. End aborts a call that is under way (logged). */
 peal_request *peali_request_begin(peal_comm *comm, bool runs);
-void peali_request_drop(peal_comm *comm);
+void peali_request_end(peal_comm *comm);
 
 /* Whose schedules calls of KIND take: a barrier has none of its own. */
 static inline peal_kind peali_comm_schedules(peal_kind kind)

@@ -57,9 +57,17 @@ peal_request *peali_request_begin(peal_comm *comm, bool runs)
     return request;
 }
 
-void peali_request_drop(peal_comm *comm)
+/* Else a peer would take its messages from memory that is not there any more. */
+void peali_request_end(peal_comm *comm)
 {
     unlink_request(&comm->request);
+    if (!comm->request.comm || comm->request.status != PEAL_IN_PROGRESS)
+        return;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_destroy: %s number %llu is under way, and ends here; wait for "
+              "its request first", peal_kind_name(comm->kind), (unsigned long long)comm->sequence - 1);
+    peali_runner_abort(comm->runner);
+    while (peali_run_step(comm->runner) == PEAL_IN_PROGRESS)
+        continue;
 }
 
 static void drive(void)
@@ -82,14 +90,27 @@ static peal_status take(peal_request **request)
     return status;
 }
 
+static bool is_mine(const peal_request *request)
+{
+    const peal_request *at = started;
+    while (at && at != request)
+        at = at->next;
+    return at;
+}
+
 static peal_status check(peal_request *const *request, const char *call)
 {
     if (!request || !*request || !(*request)->comm) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "%s: request is NULL or was waited for already", call);
         return PEAL_ERR_INVALID;
     }
-    if (peali_request_owns((*request)->comm))
-        return PEAL_OK;
+    if (peali_request_owns((*request)->comm)) {
+        if ((*request)->status != PEAL_IN_PROGRESS || is_mine(*request))
+            return PEAL_OK;
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, (*request)->comm->rank, "%s: this thread did not start the call; wait in the one "
+                  "that did", call);
+        return PEAL_ERR_INVALID;
+    }
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, (*request)->comm->rank, "%s: process %d is a child of the one that started the call; "
               "wait there", call, (int)getpid());
     return PEAL_ERR_UNSUPPORTED;
