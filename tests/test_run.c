@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "net/net_fault.h"
 #include "sched/sched.h"
 #include "team.h"
 
@@ -405,6 +406,38 @@ static void test_destroy_ends_a_call(void **state)
     assert_true(logged("rank 0: peal_comm_destroy: allreduce number 0"));
 }
 
+/* Calls until one fails. */
+static void until_one_fails(peal_comm *comm, int rank, void *ctx)
+{
+    peal_status *got = ctx;
+    int32_t *buf = calloc(3000, sizeof *buf);
+    while (got[rank] == PEAL_OK)
+        got[rank] = peal_allreduce(buf, buf, 3000, PEAL_INT32, PEAL_SUM, comm, NULL);
+    free(buf);
+}
+
+/* A rank whose transport fails once tells the others, who would wait for it until the deadline. */
+static void test_failure_is_told(void **state)
+{
+    enum { N = 4 };
+    static const char *const nodes[] = {NULL, "2+2"};
+    for (int k = 0; k < 2; k++)
+        for (int at = 1; at < 40; at += 13) {
+            peali_layout layouts[N];
+            peali_fault fault = {.fail_at = at};
+            peal_status got[N] = {PEAL_OK};
+            for (int r = 0; r < N; r++)
+                layouts[r] = (peali_layout){.apart = !nodes[k], .nodes = nodes[k], .parley_ms = 20};
+            layouts[1].fault = &fault;
+            alarm(60);
+            assert_int_equal(team_run_in(N, layouts, until_one_fails, got), PEAL_OK);
+            alarm(0);
+            for (int r = 0; r < N; r++)
+                assert_int_equal(got[r], PEAL_ERR_NET);
+        }
+    assert_true(logged("rank 0: rank 1 made allreduce number"));
+}
+
 int main(void)
 {
     snprintf(log_path, sizeof log_path, "run.%d.log", (int)getpid());
@@ -419,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_requests_are_driven_together),
         cmocka_unit_test(test_requests_are_of_a_thread),
         cmocka_unit_test(test_destroy_ends_a_call),
+        cmocka_unit_test(test_failure_is_told),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(log_path);

@@ -214,7 +214,9 @@ static peal_status dispute(peali_runner *r, peal_status status)
     r->verdict_ns = peali_clock_ns();
     if (!quarrels(r) && names_call(r))
         r->quarrel = (peali_quarrel){r->signature, r->theirs, r->net->rank, r->dissenter};
-    if (quarrels(r) || heard(r)) {
+    if (!quarrels(r) && !heard(r) && status != PEAL_ERR_MISMATCH)
+        r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = status};
+    if (quarrels(r)) {
         r->verdict = status == PEAL_ERR_MISMATCH ? peali_quarrel_status(&r->quarrel) : status;
         sound_alarm(r);
     }
