@@ -193,11 +193,42 @@ static void all_seeds(void **state)
     assert_true(failures ? failed > seeds / 2 : failed == 0);
 }
 
+/* Both ranks start a call, one asks for it, and they are away for longer than PEAL_TIMEOUT, the other a little longer. */
+static void compute_meanwhile(peal_comm *comm, int rank, void *ctx)
+{
+    struct scene *s = ctx;
+    peal_request *request;
+    s->status[rank][0] = peal_iallreduce(s->data[rank], s->data[rank], ROOM, PEAL_INT32, PEAL_SUM, comm, NULL, &request);
+    for (int k = 0; k < 5000 && rank == 0 && s->status[rank][0] == PEAL_OK; k++)
+        s->status[rank][0] = peal_test(&request) == PEAL_IN_PROGRESS ? PEAL_OK : PEAL_ERR_INVALID;
+    usleep(1300000 + 100000 * (unsigned)rank);
+    if (s->status[rank][0] == PEAL_OK)
+        s->status[rank][0] = peal_wait(&request);
+}
+
+/* Nobody waits while all are away. */
+static void away(void **state)
+{
+    static struct scene s = {.n = 2};
+    peali_layout layouts[2] = {{.apart = true, .parley_ms = 20}, {.apart = true, .parley_ms = 20}};
+    for (int r = 0; r < 2; r++)
+        s.data[r] = calloc(ROOM, sizeof(int32_t));
+    assert_int_equal(team_run_in(2, layouts, compute_meanwhile, &s), PEAL_OK);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(s.status[r][0], PEAL_OK);
+    clear(&s);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_seeds)};
+    if (argc > 1 && strcmp(argv[1], "away") == 0) {
+        const struct CMUnitTest one[] = {cmocka_unit_test(away)};
+        setenv("PEAL_TIMEOUT", "1", 1);
+        return cmocka_run_group_tests_name(argv[1], one, NULL, NULL);
+    }
     if (argc < 2 || (strcmp(argv[1], "delays") != 0 && strcmp(argv[1], "failures") != 0)) {
-        fprintf(stderr, "usage: test_fault delays|failures [seeds [first]]\n");
+        fprintf(stderr, "usage: test_fault delays|failures [seeds [first]] | away\n");
         return 2;
     }
     failures = strcmp(argv[1], "failures") == 0;

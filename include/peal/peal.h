@@ -297,7 +297,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_ibarrier(peal_comm *comm, void *str
 
 /*
  * Asks whether a call ended (peal_test), or waits until it did (peal_wait). Both drive all calls that the calling thread has in
- * flight.
+ * flight. What a program does between two of these is no wait: to PEAL_TIMEOUT it counts as a second at most.
  *
  * Returns: the call's outcome, and writes NULL to *REQUEST; peal_test PEAL_IN_PROGRESS while there is none. PEAL_ERR_INVALID: no
  *          request, or another thread's. PEAL_ERR_UNSUPPORTED: this is a child of the process that started the call.

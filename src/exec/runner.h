@@ -67,6 +67,7 @@ struct peali_runner {
     unsigned idle;          /* passes without progress */
     int64_t idle_ns;        /* since when; 0: not idle */
     int64_t driven_ns;      /* idle: when the host library was last driven, or the wait began */
+    int64_t looked_ns;      /* when the clock was last looked at */
     int64_t waited_ns;      /* for how long, when the clock was last looked at */
     int64_t waits_ns;       /* all waits of this call before, together */
     int64_t complained_ns;  /* when this rank last spoke of absent ones */

@@ -276,11 +276,21 @@ static peal_status drive(peali_runner *r, int64_t now_ns)
     return r->net->progress(r->net);
 }
 
+/* Whose program does something else between two looks does not wait, but for as long as a rank that waits takes to ask. */
+static void count_absence(peali_runner *r, int64_t now_ns)
+{
+    int64_t away_ns = now_ns - r->looked_ns - r->parley_ns;
+    if (away_ns > 0)
+        r->idle_ns += away_ns;
+    r->looked_ns = now_ns;
+}
+
 static peal_status look_at_clock(peali_runner *r)
 {
     int64_t now_ns = peali_clock_ns(), limit_ns = peali_run_limit_ns(r->patient);
     if (r->idle_ns == 0)
-        r->idle_ns = r->driven_ns = now_ns;
+        r->idle_ns = r->driven_ns = r->looked_ns = now_ns;
+    count_absence(r, now_ns);
     peal_status driven = drive(r, now_ns);
     if (driven < 0)
         return dispute(r, driven);
