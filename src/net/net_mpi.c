@@ -125,12 +125,26 @@ static peal_status wrong_length(const struct mpi_net *m, const struct request *r
     return PEAL_ERR_NET;
 }
 
+/* MPI is about to end. Any thread. */
+static bool ends;
+
+/* Has it ended? Then nothing of it may be called, and its requests are gone. */
+static bool is_over(void)
+{
+    int finalized = 0;
+    if (__atomic_load_n(&ends, __ATOMIC_RELAXED))
+        PMPI_Finalized(&finalized);
+    return finalized;
+}
+
 static peal_status mpi_test(peali_net *net, peali_net_req *req)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     struct request *r = (struct request *)req;
     MPI_Status status;
     int ended, class;
+    if (is_over())
+        return PEAL_IN_PROGRESS;
     int error = PMPI_Test(&r->mpi, &ended, &status);
     if (error != MPI_SUCCESS) {
         PMPI_Error_class(error, &class);
@@ -167,6 +181,8 @@ static void mpi_cancel(peali_net *net, peali_net_req *req)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     struct request *r = (struct request *)req;
+    if (is_over())
+        return;
     if (!r->receives) {
         PMPI_Request_free(&r->mpi);
         return;
@@ -269,10 +285,9 @@ static void comm_free(struct mpi_net *m)
     net_free(m);
 }
 
-/* Those that this rank has left and others perhaps not; and MPI is about to end. */
+/* Those that this rank has left and others perhaps not. */
 static struct mpi_net *leaving;
-static bool ends;
-static pthread_mutex_t leaving_lock = PTHREAD_MUTEX_INITIALIZER; /* of both */
+static pthread_mutex_t leaving_lock = PTHREAD_MUTEX_INITIALIZER; /* of it; ENDS changes under it */
 
 /* Frees what all ranks have left; those of the others that do so in *LEFT_NS, too. */
 static void free_left(int64_t *left_ns)
@@ -296,7 +311,7 @@ static int end(MPI_Comm comm, int key, void *value, void *extra)
 {
     int64_t left_ns = RELEASE_NS;
     pthread_mutex_lock(&leaving_lock);
-    ends = true;
+    __atomic_store_n(&ends, true, __ATOMIC_RELAXED);
     free_left(&left_ns);
     pthread_mutex_unlock(&leaving_lock);
     return MPI_SUCCESS;
@@ -324,9 +339,7 @@ static void mpi_destroy(peali_net *net)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     int64_t none_ns = 0;
-    int finalized;
-    PMPI_Finalized(&finalized);
-    if (finalized) {
+    if (is_over()) {
         net_free(m);
         return;
     }
