@@ -170,6 +170,35 @@ static void test_differs(void **state)
             assert_int_equal(seats_run_in(seat_divisions[2 * i + k % 2], NULL, differs, (void *)&counts[k]), 0);
 }
 
+/* Rank 0 has left a broadcast that nobody else called, for a kernel that waits for them. */
+static void left_on_host(seat *s)
+{
+    int32_t *at = seat_alloc(s, 4 * 5000), host = 1;
+    const int64_t start_ms = now_ms();
+    SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    seat_sync(s);
+    if (s->rank == 0) {
+        SEAT_CHECK(s, peal_broadcast(&host, 1, PEAL_INT32, 0, s->comm, NULL) == PEAL_OK);
+        SEAT_CHECK(s, peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    } else {
+        SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_ERR_MISMATCH);
+    }
+    while (peal_comm_error(s->comm) == PEAL_OK && now_ms() - start_ms < 20000)
+        nap_ms(5);
+    (void)s->cu->StreamSynchronize(s->stream);
+    if (peal_comm_error(s->comm) != PEAL_ERR_MISMATCH)
+        seat_wrong(s, "it is: %s", peal_status_text(peal_comm_error(s->comm)));
+    seat_free(s, at);
+}
+
+static void test_left_on_host(void **state)
+{
+    seats_parley_ms = 200;
+    assert_int_equal(seats_run_in("2", NULL, left_on_host, NULL), 0);
+    assert_int_equal(seats_run_in("1+1", NULL, left_on_host, NULL), 0);
+    seats_parley_ms = 0;
+}
+
 /* The last rank's call is not launched: all ranks hear of it, of whatever node. */
 static void not_launched(seat *s)
 {
@@ -284,6 +313,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest direct[] = {cmocka_unit_test(test_refused)}, refusals[] = {cmocka_unit_test(test_refused_to_all)};
     const struct CMUnitTest wrong[] = {cmocka_unit_test(test_broken), cmocka_unit_test(test_differs),
+                                       cmocka_unit_test(test_left_on_host),
                                        cmocka_unit_test(test_not_launched), cmocka_unit_test(test_late)};
     const struct CMUnitTest leaving[] = {cmocka_unit_test(test_left)}, links[] = {cmocka_unit_test(test_unlinked)};
     const char *scene = argc > 1 ? argv[1] : "";

@@ -69,6 +69,8 @@ static void drop(peali_device *d, bool failed)
     peali_watch_end(&d->watched);
     if (!failed)
         peali_device_look(d); /* what came last */
+    if (d->failure != PEAL_OK)
+        peali_runner_hush(d->comm->runner);
     peali_device_plans_free(d->comm, &d->plans);
     if (part(d, failed || d->failure != PEAL_OK ? FAILED_PATIENCE_NS : PATIENCE_NS)) {
         peali_team_close(&d->team);

@@ -46,6 +46,15 @@ static void fail_alone(peali_device *d, peal_status status, const peali_signatur
     fail(d, status);
 }
 
+/* As a call on host memory did, or by an abort. Who waits for a GPU elsewhere was not there to be told. */
+static void fail_as_host(peali_device *d, peal_status status)
+{
+    peali_quarrel q;
+    if (d->proxy && peali_runner_quarrel(d->comm->runner, &q))
+        peali_proxy_tell(d->proxy, &(peali_proxy_word){peali_quarrel_status(&q), q});
+    fail(d, status);
+}
+
 /* Found by this rank. */
 static void begin_quarrel(peali_device *d, const peali_quarrel *q)
 {
@@ -191,7 +200,7 @@ void peali_device_look(peali_device *d)
     if (d->failure != PEAL_OK)
         ; /* that was said */
     else if (of_host != PEAL_OK)
-        fail(d, of_host);
+        fail_as_host(d, of_host);
     else if (news.status != PEAL_OK)
         hear_proxy(d, &news);
     else if (r)

@@ -39,6 +39,14 @@ bool peali_runner_told(const peali_runner *r, peali_quarrel *quarrel)
     return true;
 }
 
+bool peali_runner_quarrel(const peali_runner *r, peali_quarrel *quarrel)
+{
+    if (peali_load_acquire(&r->failed) == PEAL_OK) /* pairs with fail() */
+        return false;
+    *quarrel = r->quarrel;
+    return quarrel->one_rank >= 0;
+}
+
 void *peali_runner_theirs(const peali_runner *r, int32_t x, uint64_t address)
 {
     return (void *)(uintptr_t)(address + (uint64_t)(x == r->me ? 0 : r->shift[x]));
@@ -46,6 +54,6 @@ void *peali_runner_theirs(const peali_runner *r, int32_t x, uint64_t address)
 
 peal_status peali_runner_failure(const peali_runner *r)
 {
-    const peal_status failed = peali_load_relaxed(&r->failed);
+    const peal_status failed = peali_load_acquire(&r->failed);
     return failed == PEAL_OK && peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : failed;
 }

@@ -81,6 +81,12 @@ void peali_run_say_quarrel(int rank, const peali_quarrel *quarrel);
 /* Was this rank told so, and what? Threads: any. */
 bool peali_runner_told(const peali_runner *runner, peali_quarrel *quarrel);
 
+/* Over what a call of RUNNER failed; false where none did, or nobody knows. Threads: any. */
+bool peali_runner_quarrel(const peali_runner *runner, peali_quarrel *quarrel);
+
+/* What went wrong was said by who looks after this rank's calls elsewhere. */
+void peali_runner_hush(peali_runner *runner);
+
 /* What lies at ADDRESS of rank X within reach, in its pool where ranks are processes, as this rank has it. Threads: any. */
 void *peali_runner_theirs(const peali_runner *runner, int32_t x, uint64_t address);
 

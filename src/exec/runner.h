@@ -86,6 +86,7 @@ struct peali_runner {
     void *strays;        /* per rank, a peali_stray: a lead that is not expected; NULL before the first call that lasted */
     bool astray;         /* they are under way */
     bool begun;          /* the call has made its first step */
+    bool hushed;         /* what went wrong was said elsewhere */
     bool trusts;         /* this rank left a call that only had it send; whether all called alike is to be heard yet */
     int64_t heeded_ns;   /* when it last asked */
     unsigned char *scratch, *staging;

@@ -167,7 +167,7 @@ static peal_status fail(peali_runner *r, peal_status status)
     peali_run_deafen(r);
     peali_net_failed(r->net, status);
     status = peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : status; /* that has been said */
-    peali_store_relaxed(&r->failed, status);
+    peali_store_release(&r->failed, status); /* pairs with peali_runner_quarrel */
     r->plan = NULL;
     return status;
 }
@@ -183,10 +183,11 @@ static bool names_call(const peali_runner *r)
     return r->dissenter >= 0 && !peali_signature_alike(&r->theirs, &r->signature);
 }
 
-/* Ranks within reach need not wait for long to hear of it, or may have left: they are told to ask. */
+/* Ranks within reach need not wait for long to hear of it, may have left, or wait for a GPU: they are told, and to ask. */
 static void sound_alarm(const peali_runner *r)
 {
     peali_run_say_quarrel(r->net->rank, &r->quarrel);
+    peali_runner_tell(r, &r->quarrel);
     for (int32_t x = 0; x < r->nreach; x++)
         peali_store_relaxed(&r->shown[x]->alarm, 1);
 }
@@ -404,10 +405,14 @@ void peali_run_note(peali_runner *r, peali_signature *call)
     peali_store_relaxed(&r->mine->front.call, r->call);
 }
 
-/* What this rank was told is of calls that run elsewhere, where it is said, too. */
+void peali_runner_hush(peali_runner *r)
+{
+    r->hushed = true;
+}
+
 void peali_runner_last_words(peali_runner *r)
 {
-    if (!peali_runner_told(r, &r->quarrel) && betrayed(r))
+    if (!r->hushed && betrayed(r))
         peali_run_say_quarrel(r->net->rank, &r->quarrel);
 }
 

@@ -175,6 +175,9 @@ static inline int seats_run_on(int n, int devices, seat_body *body, void *ctx)
 enum { SEAT_DIVISIONS = 4 };
 static const char *const seat_divisions[SEAT_DIVISIONS] = {"1+1", "2+2", "3+1", "1+2+1"};
 
+/* Of communicators to come: when ranks that wait ask each other; 0: as always. */
+static int seats_parley_ms;
+
 /* Likewise in nodes of sizes as NODES has them, "2+1", by transports that do FAULTS (NULL: nothing) wrong. */
 static inline int seats_run_in(const char *nodes, const peali_fault *faults, seat_body *body, void *ctx)
 {
@@ -185,6 +188,7 @@ static inline int seats_run_in(const char *nodes, const peali_fault *faults, sea
         n += (int)strtol(at, &at, 10);
     for (int r = 0; r < n; r++) {
         layouts[r].nodes = nodes;
+        layouts[r].parley_ms = seats_parley_ms;
         layouts[r].fault = faults ? &faults[r] : NULL;
     }
     if (team_run_in((unsigned)n, layouts, seat_take, &all) != PEAL_OK)
