@@ -149,7 +149,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_threads(peal_threads *t
  *
  * Collective: yes; no call on it is under way (one that is ends, with a warning), and no graph that has calls on it is launched any
  *             more.
- * Threads:    one per COMM.    Blocks: no; after calls on device memory, until all ranks have come and their devices are done.
+ * Threads:    one per COMM.    Blocks: no; after calls on device memory, until this rank's device is done, and all ranks have come:
+ *             for 30 s at most, after which a warning says what memory is kept.
  */
 PEAL_PUBLIC void peal_comm_destroy(peal_comm **comm);
 
@@ -209,11 +210,12 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_deregister(peal_comm *comm, void *a
  * Returns: PEAL_OK; PEAL_ERR_INVALID a buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_UNSUPPORTED this is
  *             a child of the process that made COMM; PEAL_ERR_MEMORY none for the plan of a first call, nothing started;
  *             PEAL_ERR_NET, PEAL_ERR_TIMEOUT, PEAL_ERR_MISMATCH, PEAL_ERR_ABORTED: COMM is of no more use. On
- *             device memory also PEAL_ERR_UNSUPPORTED it cannot be had here, nothing started; PEAL_ERR_CUDA; PEAL_ERR_CAPTURE not
- *             while a stream is captured, and the capture is still valid.
+ *             device memory also PEAL_ERR_UNSUPPORTED it cannot be had here, nothing started; PEAL_ERR_CAPTURE not while a stream
+ *             is captured, and the capture is still valid; PEAL_ERR_CUDA, PEAL_ERR_MEMORY: a rank's call could not be launched, and
+ *             but for a captured one COMM is of no more use.
  * Collective: yes; same count, type and op on every rank.
  * Threads:    one per COMM.    Blocks: until recvbuf is complete here and every message sent was delivered; on device memory no,
- *             but for the first such call, until all ranks have called.
+ *             but for the first such call, and the first that copy engines move, until all ranks have called.
  * Source:     MPI 4.1, section 6.9.6.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type,
@@ -281,7 +283,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_barrier(peal_comm *comm, void *stre
  *
  * Returns: as the blocking calls; PEAL_ERR_INVALID also where a call is in flight on COMM. *REQUEST is written on success only.
  * Collective, Threads: as the blocking calls; the request is the starting thread's.
- * Blocks:  no, but for making the plan of a first call, which talks to nobody.
+ * Blocks:  no, but for making the plan of a first call, which talks to nobody; on device memory as the blocking calls.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_iallreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type,
                                                         peal_op op, peal_comm *comm, void *stream, peal_request **request);
@@ -374,7 +376,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_premul(peal_comm *comm, const 
 /*
  * What a call on COMM failed with, on a device too: PEAL_OK as long as nothing is known to be wrong. Once it is an error, it stays.
  *
- * Returns: PEAL_OK; PEAL_ERR_MISMATCH; PEAL_ERR_TIMEOUT; PEAL_ERR_ABORTED; PEAL_ERR_NET.
+ * Returns: PEAL_OK; PEAL_ERR_MISMATCH; PEAL_ERR_TIMEOUT; PEAL_ERR_ABORTED; PEAL_ERR_NET; PEAL_ERR_CUDA, PEAL_ERR_MEMORY a rank's
+ *          call on device memory could not be launched.
  * Threads: any, while COMM lives.    Blocks: no; no stream is waited for.
  */
 PEAL_PUBLIC peal_status peal_comm_error(const peal_comm *comm);
