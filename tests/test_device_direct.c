@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "comm/device_regions.h"
 #include "cuda/call.h"
 #include "cuda/device_check.h"
 #include "cuda/emulate.h"
@@ -312,11 +313,27 @@ static void one_is_different(seat *s)
     seat_free(s, out);
 }
 
+/* As many allocations as there may be, and one more; it has room when another one goes. */
+static void many(seat *s)
+{
+    enum { N = PEALI_REGIONS_OFFERS };
+    void *at[N + 1];
+    for (int k = 0; k <= N; k++) {
+        at[k] = seat_alloc(s, 400);
+        SEAT_CHECK(s, peal_register(s->comm, at[k], 400) == (k < N ? PEAL_OK : PEAL_ERR_UNSUPPORTED));
+    }
+    SEAT_CHECK(s, peal_deregister(s->comm, at[3]) == PEAL_OK);
+    SEAT_CHECK(s, peal_register(s->comm, at[N], 400) == PEAL_OK);
+    for (int k = 0; k <= N; k++)
+        seat_free(s, at[k]);
+}
+
 /* The communicator ends with what is registered; nothing of it is left. */
 static void test_all(void **state)
 {
     for (int n = 2; n <= MOST; n++)
         assert_int_equal(seats_run(n, any_calls, NULL), 0);
+    assert_int_equal(seats_run(2, many, NULL), 0);
     for (int n = 2; n <= MOST; n += 2) {
         assert_int_equal(seats_run(n, registered, NULL), 0);
         assert_int_equal(seats_run(n, by_themselves, NULL), 0);

@@ -190,12 +190,13 @@ PEAL_PUBLIC void peal_mem_free(void *at);
  * cudaMallocAsync, managed) cannot be mapped.
  *
  * Deregister before the memory is freed, and when calls on it are done; graphs that have such calls are not replayed afterwards.
- * Memory that is freed without it stays taken at peers until this rank makes another large call, or COMM is destroyed.
+ * Memory that is freed without it stays taken at peers until this rank makes another large call, or COMM is destroyed. Of a rank 64
+ * allocations at a time are mapped, registered or not: calls on others go through scratch.
  *
  * Shape:      bytes: 1 or more, in the allocation that AT lies in. peal_deregister: any AT in it.
- * Returns:    PEAL_OK; PEAL_ERR_UNSUPPORTED some rank's memory cannot be mapped by all others, which calls do without;
- *             PEAL_ERR_INVALID some rank gave what is no memory of its device, or is not registered; or what the first call on
- *             device memory returns. All but the last are the same on all ranks, and logged with that rank.
+ * Returns:    PEAL_OK; PEAL_ERR_UNSUPPORTED some rank's memory cannot be mapped by all others, or is its 65th allocation,
+ *             which calls do without; PEAL_ERR_INVALID some rank gave what is no memory of its device, or is not registered; or
+ *             what the first call on device memory returns. All but the last are the same on all ranks, and logged with that rank.
  * Collective: yes, in one order with the other calls on COMM.
  * Threads:    one per COMM.    Blocks: until all ranks have come.
  */

@@ -2,6 +2,8 @@
 #include "base/log.h"
 #include "comm/device.h"
 
+static_assert(PEALI_REGIONS_OFFERS == 64, "peal/peal.h says so, and a text below");
+
 /* The device side is there, and nothing stands against it. */
 static peal_status prepare(peal_comm *comm, const char *name, const peali_call *as)
 {
@@ -61,7 +63,8 @@ peal_status peal_register(peal_comm *comm, void *at, size_t bytes)
     status = agree(comm, &as, PEAL_OK, "came by"); /* all have */
     if (status == PEAL_OK)
         status = agree(comm, &as, peali_regions_find(desk, at, bytes, false, views) ? PEAL_OK : PEAL_ERR_UNSUPPORTED,
-                       "registers what its peers cannot map: memory that cuMemAlloc or cudaMalloc gave has what that takes");
+                       "registers what its peers cannot map: what cuMemAlloc or cudaMalloc gave has what that takes, and of that "
+                       "64 allocations at a time may be mapped");
     return status;
 }
 
