@@ -290,9 +290,10 @@ DEVICE_SLOW bool enter_late(const peali_cuda_call &c, uint32_t epoch, uint32_t c
     return false;
 }
 
-DEVICE_SLOW bool leave_due(const peali_cuda_call &c, uint32_t epoch, bool ok)
+/* All threads meet as the slice of EPOCH ends. */
+DEVICE_SLOW bool leave_met(const peali_cuda_call &c, uint32_t epoch, bool ok)
 {
-    return leave(slice_now(c, epoch), true, ok);
+    return leave(slice_now(c, epoch), false, ok);
 }
 
 /* What has come goes to OUT: the sums; or all of it, and what is this rank's own. */
@@ -336,7 +337,7 @@ DEVICE void exchange_words(const peali_cuda_call &c, const word_place &p, const 
     if (way::GETS && ok)
         store_results<SHAPE>(c, arithmetic, lines, own);
     if (due(s))
-        (void)leave_due(c, s.epoch, ok);
+        (void)leave_met(c, s.epoch, ok);
 }
 
 template <int SHAPE, class A, int WORDS>

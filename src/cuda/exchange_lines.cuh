@@ -4,7 +4,9 @@
  * Slices follow each other without the threads of a CTA meeting: where a warp has got its lines of one slice, it gives those of the
  * next, which go to the area of the slice before. The same warp of the other rank has read them there: it gave what has been got
  * after it had. Where the other's program is interpreted, its CTA meets between slices, and that is known all the more. Slices do
- * not become longer, so that what is given has its line in the slice that is got. A slice that is due ends before the next begins.
+ * not become longer, so that what is given has its line in the slice that is got. A slice that is due ends before the next begins,
+ * and so does one of more lines: of those that the next has not, nothing is got that tells that they were read, and the launch
+ * behind it may give as many again.
  *
  * Where words go one way, who gives waits for credit slice by slice, and who gets meets between them, to say what it has left: what
  * it read there has come, or it would not be here, so no fence is needed (as in `asked`).
@@ -257,18 +259,20 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
 };
 
 /*
- * All threads come to the end of a slice that is due, to meet there, also those that have given up: not OK. EPOCH: of the slice
- * before the first one.
+ * All threads come to the end of a slice at which they meet, also those that have given up: not OK. EPOCH: of the slice before the
+ * first one.
  */
 template <int SHAPE, class A, int OTHERS>
 DEVICE void exchange_both_ways(const peali_cuda_call &c, const line_exchange<SHAPE, A, OTHERS> &exchange, uint32_t epoch, bool ok)
 {
     bool gets = false;
     for (uint32_t number = cta_here();;) {
-        const bool more = number < c.slices, ends = gets && due(slice_now(c, epoch)), gives = more && !ends;
-        ok = ok && exchange.pass(line_range(c, number - ctas_here(), gets), line_range(c, number, gives), epoch, false);
+        const line_range got(c, number - ctas_here(), gets);
+        const bool more = number < c.slices, shrinks = more && line_range(c, number, more).lines < got.lines;
+        const bool ends = gets && (shrinks || due(slice_now(c, epoch))), gives = more && !ends;
+        ok = ok && exchange.pass(got, line_range(c, number, gives), epoch, false);
         if (ends)
-            ok = leave_due(c, epoch, ok);
+            ok = leave_met(c, epoch, ok);
         else if (!more)
             return;
         gets = gives;
@@ -295,7 +299,7 @@ DEVICE void exchange_one_way(const peali_cuda_call &c, const line_exchange<SHAPE
             tell_left(s, epoch - 1, true);
         ok = ok && exchange.pass(way::GETS ? r : none, way::PUTS ? r : none, epoch - way::PUTS, way::PUTS && !first);
         if (due(s))
-            ok = leave_due(c, epoch, ok);
+            ok = leave_met(c, epoch, ok);
     }
     note_epoch<SHAPE, 0>(slice_now(c, epoch));
 }

@@ -306,6 +306,30 @@ static void long_exchanges(void **ctx)
     }
 }
 
+/*
+ * Of two slices the second has a line less, of a warp that has no other: what came for that is there until it comes by, though the
+ * others have given all of the second slice, and the next call has the line again.
+ */
+static void slices_become_shorter(void **ctx)
+{
+    enum { CALLS = 60 / ONE_OF, LONGER = 31, BOTH = 61 };
+    for (int n = 2; n <= 4; n++) {
+        gpus *g = gpus_create(n, 1 << 20);
+        gpus_call calls[CALLS];
+        for (int i = 0; i < CALLS; i++) {
+            calls[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, "one_shot"), n, PEALI_CUDA_LL128, BOTH * 4);
+            calls[i].job.ctas = calls[i].job.most_ctas = 1;
+            calls[i].job.longest = LONGER;
+            calls[i].threads = 0;
+        }
+        gpus_deadline(g, PATIENCE * MS);
+        assert_int_equal(gpus_run(g, calls, CALLS, NULL, 0, NULL), 0);
+        for (int r = 0; r < n; r++)
+            assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_FINE);
+        gpus_destroy(&g);
+    }
+}
+
 /* Other launches give up as this one begins: threads that begin behind that still meet the others, at each slice and at its end. */
 static void others_give_up(void **ctx)
 {
@@ -508,7 +532,7 @@ int main(void)
         cmocka_unit_test(rank_is_missing),   cmocka_unit_test(abort_ends_all),    cmocka_unit_test(all_pairs),
         cmocka_unit_test(odd_ends),          cmocka_unit_test(one_way),           cmocka_unit_test(credit_is_missing),
         cmocka_unit_test(givers_differ),     cmocka_unit_test(lanes_without_areas), cmocka_unit_test(rank_is_missing_wide),
-        cmocka_unit_test(long_exchanges),    cmocka_unit_test(others_give_up),
+        cmocka_unit_test(long_exchanges),    cmocka_unit_test(others_give_up),    cmocka_unit_test(slices_become_shorter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
