@@ -307,6 +307,22 @@ static void many_ranks(seat *s)
         SEAT_CHECK(s, got[r] == r);
     seat_free(s, at);
 }
+
+/* What takes more than one launch on some rank by the algorithm that is as a rule the best, all do by another. */
+static void too_long(seat *s)
+{
+    for (size_t count = 500; count < 40000; count *= 8)
+        check(s, &(deed){count, PEAL_INT32, PEAL_SUM}, (uint32_t)count);
+    SEAT_CHECK(s, peal_comm_force(s->comm, PEAL_ALLREDUCE, "hierarchical") == PEAL_OK);
+    void *at = seat_alloc(s, 4);
+    SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED); /* on all ranks */
+    seat_free(s, at);
+}
+/* A sum of more than the ranks of a node: the messages that are in it, too. */
+static void many_sources(seat *s)
+{
+    check(s, &(deed){5000, PEAL_INT32, PEAL_SUM}, 5);
+}
 #endif
 
 #ifdef TEST_MPI
@@ -363,6 +379,16 @@ static void test_many_ranks(void **state)
     assert_int_equal(seats_run_in("9+9", NULL, many_ranks, NULL), 0);
 }
 
+static void test_too_long(void **state)
+{
+    assert_int_equal(seats_run_in("1+5+1+1", NULL, too_long, NULL), 0);
+}
+
+static void test_many_sources(void **state)
+{
+    assert_int_equal(seats_run_in("16+2", NULL, many_sources, NULL), 0);
+}
+
 static void test_every_type(void **state)
 {
     assert_int_equal(seats_run_in("2+2", NULL, every_type, NULL), 0);
@@ -405,7 +431,7 @@ int main(void)
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_premultiplied),
         cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_graphs), cmocka_unit_test(test_beside_the_host),
         cmocka_unit_test(test_long_messages),   cmocka_unit_test(test_lines_are_cleaned), cmocka_unit_test(test_slow),
-        cmocka_unit_test(test_many_ranks),
+        cmocka_unit_test(test_many_ranks),      cmocka_unit_test(test_too_long),        cmocka_unit_test(test_many_sources),
     };
     setenv("PEAL_SCRATCH", "10m", 0); /* many_ranks */
     setenv("FAKE_CUDA_DEVICES", "4", 0);

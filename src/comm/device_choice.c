@@ -188,6 +188,22 @@ static const struct row *find(const peal_comm *comm, const peali_call *c, const 
     }
 }
 
+const peal_algo *peali_device_shorter(const peal_comm *comm, const peali_call *c, const peal_algo *after)
+{
+    static const char *const names[] = {"hierarchical_halving", "rabenseifner", "circulant"};
+    enum { NAMES = sizeof names / sizeof names[0] };
+    const peal_problem problem = peali_device_problem(comm, c);
+    int k = NAMES;
+    while (k > 0 && strcmp(names[k - 1], after->name) != 0)
+        k--;
+    for (; k < NAMES && apart(comm) && !comm->forced[c->kind]; k++) {
+        const peal_algo *algo = peali_algo_find(problem.kind, names[k]);
+        if (algo && peali_algo_fits(algo, &problem))
+            return algo;
+    }
+    return NULL;
+}
+
 bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
 {
     const peal_problem problem = peali_device_problem(comm, c);

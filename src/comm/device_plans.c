@@ -156,6 +156,18 @@ static uint32_t longest(const peal_comm *comm, const struct peali_device_program
     return least;
 }
 
+/* What one rank cannot launch, no rank does. */
+static bool all_launch(const peal_comm *comm, const struct peali_device_program *e, const peali_cuda_job *job,
+                       const peali_cuda_layout *layout)
+{
+    peali_cuda_call call;
+    uint32_t ctas;
+    bool all = true;
+    for (int r = 0; r < comm->nranks && all; r++)
+        all = peali_cuda_load(e->all[r], job, layout, &call, &ctas) == PEAL_OK;
+    return all;
+}
+
 /* Lines that were not asked for are for what all CTAs together have room for: slices one after the other take longer than bulk. */
 static bool too_long(const peali_cuda_job *job, const peali_cuda_layout *layout)
 {
@@ -176,10 +188,24 @@ static peal_status load(const peal_comm *comm, const struct peali_device_program
             job.proto = how->proto = PEALI_CUDA_BULK;
             job.longest = longest(comm, e, &job, layout);
         }
-        if (job.longest == 0)
+        if (job.longest == 0 || !all_launch(comm, e, &job, layout))
             return PEAL_ERR_UNSUPPORTED;
     }
     return peali_cuda_load(e->program, &job, layout, &plan->call, &plan->ctas);
+}
+
+/* Likewise by the algorithm of CHOICE, or where that is too long for a launch by one that is shorter. */
+static peal_status load_some(peal_comm *comm, const peali_call *c, const peali_cuda_layout *layout, peali_device_plan *plan,
+                             struct peali_device_program *e)
+{
+    peal_status status = load(comm, e, c, layout, plan);
+    for (const peal_algo *a = plan->choice.algo; status == PEAL_ERR_UNSUPPORTED && (a = peali_device_shorter(comm, c, a));) {
+        plan->choice.algo = a;
+        status = program_of(comm, c, a, &e);
+        if (status == PEAL_OK)
+            status = load(comm, e, c, layout, plan);
+    }
+    return status;
 }
 
 static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device_traits *traits, peali_device_plan *plan)
@@ -199,7 +225,7 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
         status = lower_place(comm, c, e);
     if (status != PEAL_OK)
         return status;
-    status = load(comm, e, c, traits->layout, plan);
+    status = load_some(comm, c, traits->layout, plan, e);
     if (status == PEAL_OK && plan->choice.direct && e->place)
         peali_cuda_load_direct(e->place, plan->choice.ctas, &plan->call, &plan->ctas);
     if (status == PEAL_OK && plan->choice.engines)

@@ -59,6 +59,9 @@ void peali_device_plans_free(const peal_comm *comm, peali_device_plans *plans);
 bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits,
                          peali_device_choice *choice);
 
+/* Where ranks are out of reach: an algorithm of fewer steps than AFTER has, for the same; NULL: none, or AFTER was asked for. */
+const peal_algo *peali_device_shorter(const peal_comm *comm, const peali_call *c, const peal_algo *after);
+
 /* Would C go by copy engines, where all ranks have areas for them? Alike on all ranks. device_choice.c. */
 bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits);
 

@@ -25,7 +25,8 @@
 #include "lower/post.h"
 
 enum {
-    PEALI_CUDA_RANKS = 16, /* within reach, and so the most sources */
+    PEALI_CUDA_RANKS = 16, /* within reach */
+    PEALI_CUDA_OPERANDS = 32, /* sources of an operation, messages among them, and destinations: each has a thread of a warp */
     PEALI_CUDA_FEW = 4, /* sources, for which each kernel has a loop */
     PEALI_CUDA_OPS = 72,
     PEALI_CUDA_LOCS = 272, /* with these two, a call takes less than the 4 KiB of parameters that every driver has */

@@ -319,7 +319,8 @@ static void add_targets(loader *l, peali_cuda_op *op, const peali_loc *locs)
 static bool add(loader *l, const peali_loc *locs, int nsrc, int ndst, uint32_t first, uint32_t end)
 {
     peali_cuda_call *c = l->call;
-    if (c->nops == PEALI_CUDA_OPS || l->nlocs + (uint32_t)(nsrc + ndst) > PEALI_CUDA_LOCS || nsrc > PEALI_CUDA_RANKS)
+    const int most = nsrc > ndst ? nsrc : ndst;
+    if (c->nops == PEALI_CUDA_OPS || l->nlocs + (uint32_t)(nsrc + ndst) > PEALI_CUDA_LOCS || most > PEALI_CUDA_OPERANDS)
         return false;
     peali_cuda_op *op = &c->ops[c->nops++];
     *op = (peali_cuda_op){.nsrc = (uint8_t)nsrc, .ndst = (uint8_t)ndst, .locs = (uint16_t)l->nlocs, .first = (uint16_t)first,

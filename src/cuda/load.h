@@ -40,7 +40,7 @@ uint32_t peali_cuda_longest(const peali_program *program, const peali_cuda_job *
  *
  * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED the program is longer than a launch takes, has messages to ranks out of reach in lines of
  *          128 bytes, or reduces what the kernels do not (long double, products of complex numbers). Nothing is logged. The same on
- *          all ranks, if they give the same job and layout.
+ *          all ranks, if they give the same job and layout and all are within reach; else one rank's program may be longer.
  */
 PEAL_MUST_CHECK peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *job,
                                             const peali_cuda_layout *layout, peali_cuda_call *call, uint32_t *ctas);
