@@ -39,6 +39,7 @@ refuted lines -DBUG_ONE_AREA -DTHREADS=2 -DSLIDES
 refuted lines -DBUG_OVERLAP -DTHREADS=2 -DSLIDES
 refuted lines -DBUG_NO_DUE -DTHREADS=2 -DSLIDES
 refuted lines -DBUG_SLIDES_ON -DTHREADS=2 -DSLIDES
+refuted lines -DBUG_SHRINKS -DTHREADS=2 -DSLIDES
 refuted bulk -DBUG_ONE_AREA
 refuted bulk -DBUG_FLAG_FIRST
 refuted bulk -DBUG_NO_RELEASE

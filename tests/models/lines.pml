@@ -13,8 +13,9 @@
  * the stream begins when all of this one have ended. Which slice is next is on record: each thread reads it as its launch begins,
  * and thread 0 writes it at the end, when all have read it.
  *
- * With SLIDES (cuda/exchange_lines.cuh) each thread has the same lines in all slices, of which a launch has any number, and threads
- * meet only where a slice is due: when all have got theirs, thread 0 cleans all lines of the area, and then the next slice begins.
+ * With SLIDES (cuda/exchange_lines.cuh) each thread has the same lines in all slices, of which a launch has any number, but that
+ * thread 1 may have none in the last one. Threads meet only before that, and where a slice is due: when all have got theirs, thread
+ * 0 cleans all lines of the area, and then the next slice begins.
  *
  * A line is one byte: CLEAN, or the slice that it belongs to, modulo SLICES. Its flag is that modulo NUMBERS; SLICES is twice
  * NUMBERS, so data of another round shows.
@@ -36,6 +37,7 @@
  * BUG_LATE_CLEAN   no fence between cleaning and the next slice
  * BUG_NO_DUE       SLIDES: thread 0 cleans as soon as it has got its own lines
  * BUG_SLIDES_ON    SLIDES: the others do not wait until it has
+ * BUG_SHRINKS      SLIDES: nor before a slice in which thread 1 has no line
  */
 #ifndef N
 #define N 2
@@ -86,7 +88,11 @@ mtype = { ALL_TO_ALL, STAR };
 mtype kind[4];
 bit shift[4]; /* thread t has line t + shift of each message */
 bit last[4];  /* of its launch */
-byte more;    /* slices have come in the newest launch, of which none was its last */
+bit less[4];  /* thread 1 has no line in it, */
+bit shrinks[4]; /* or will have none in the next one */
+byte more;    /* slices have come in the newest launch, of which none was its last; SLIDES: the newest one shrinks */
+#define LESS more
+#define DUE (slice % 4 < 2) /* SLIDES */
 byte newest;
 byte through[4]; /* threads */
 
@@ -95,7 +101,8 @@ inline end()
 {
     through[slice % 4]++;
     if
-    :: through[slice % 4] == N * THREADS -> through[slice % 4] = 0; kind[slice % 4] = 0; shift[slice % 4] = 0; last[slice % 4] = 0
+    :: through[slice % 4] == N * THREADS -> through[slice % 4] = 0; kind[slice % 4] = 0; shift[slice % 4] = 0; last[slice % 4] = 0;
+        less[slice % 4] = 0; shrinks[slice % 4] = 0
     :: else
     fi
 }
@@ -120,12 +127,16 @@ inline begin()
         if
         :: last[slice % 4] = 1
 #if defined(SLIDES)
-        :: last[slice % 4] = 0
+        :: !LESS -> last[slice % 4] = 0
+        :: !LESS && !DUE -> last[slice % 4] = 0; shrinks[slice % 4] = 1
 #elif THREADS > 1
         :: more < 2 -> last[slice % 4] = 0
 #endif
         fi;
-#ifndef SLIDES
+#ifdef SLIDES
+        less[slice % 4] = LESS;
+        more = shrinks[slice % 4]
+#else
         more = (last[slice % 4] -> 0 : more + 1)
 #endif
     :: else -> assert(kind[slice % 4])
@@ -200,7 +211,13 @@ bool have_read[N];     /* thread 1 has, in this launch */
 #define MAY_WRITE (THREADS == 1 || have_read[me])
 #endif
 
-#define DUE (slice % 4 < 2) /* SLIDES */
+#if defined(BUG_SLIDES_ON)
+#define MEETS shrinks[slice % 4]
+#elif defined(BUG_SHRINKS)
+#define MEETS DUE
+#else
+#define MEETS (DUE || shrinks[slice % 4])
+#endif
 
 /* As a thread begins a launch. */
 inline look_up()
@@ -218,8 +235,8 @@ inline meet()
     fi;
     met[me * THREADS + thread] = slice;
     if
-#if defined(SLIDES) && !defined(BUG_SLIDES_ON)
-    :: !last[slice % 4] && DUE -> OTHER_TOO
+#if defined(SLIDES)
+    :: !last[slice % 4] && MEETS -> OTHER_TOO
 #elif !defined(SLIDES) && !defined(BUG_NO_BARRIER)
     :: !last[slice % 4] -> OTHER_TOO
 #endif
@@ -294,8 +311,12 @@ proctype Thread(byte me; byte thread)
         fi;
         begin();
         if
-        :: kind[slice % 4] == ALL_TO_ALL -> all_to_all()
-        :: else -> star()
+        :: less[slice % 4] && thread == 1
+        :: else ->
+            if
+            :: kind[slice % 4] == ALL_TO_ALL -> all_to_all()
+            :: else -> star()
+            fi
         fi;
         x = 0
        }
