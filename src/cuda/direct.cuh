@@ -33,6 +33,21 @@ DEVICE unsigned char *vote_at(const slice &s, uint32_t home, uint32_t rank, uint
     return s.c.scratch[home] + s.c.layout.votes + PEALI_CUDA_VOTE * (uint64_t)(area * s.c.nranks + rank) + line * PEALI_CUDA_PACK;
 }
 
+/*
+ * Addresses are told with bits of the call's signature in those that an address of memory that can be touched has not, the lowest
+ * and the highest: where calls differ, all take the vote for one against it, and nobody stores behind a shorter vector.
+ */
+DEVICE uint64_t marked(const slice &s, uint32_t line, uint64_t number)
+{
+    const uint32_t bits = line == PEALI_CUDA_IN ? s.c.signature : s.c.signature >> 11;
+    return line == VOTE_SCALAR ? number : number ^ ((uint64_t)bits << 57 | (bits >> 7 & (PEALI_CUDA_PACK - 1)));
+}
+
+DEVICE bool can_touch(uint64_t address)
+{
+    return address && address % PEALI_CUDA_PACK == 0 && address >> 57 == 0;
+}
+
 /* A line as in LL: the number in it is there with its flags. */
 DEVICE void tell(const slice &s, unsigned char *line, uint64_t number)
 {
@@ -51,7 +66,7 @@ DEVICE uint64_t vote_of(const slice &s, uint32_t rank, uint32_t line)
 {
     uint64_t number;
     (void)told(s, load_line(vote_at(s, s.c.me, rank, line)), &number);
-    return number;
+    return marked(s, line, number);
 }
 
 /* Of the parameters, those of the first operation that is done direct: warps that do not vote ask, while others wait for votes. */
@@ -80,11 +95,12 @@ DEVICE bool agree(const slice &s, bool ok, bool *agreed)
         const uint64_t mine[] = {c.views[s.thread].in, c.views[s.thread].out, c.scalar};
         uint64_t its[3] = {0};
         for (uint32_t i = 0; i < 3; i++)
-            tell(s, vote_at(s, s.thread, c.me, i), mine[i]);
+            tell(s, vote_at(s, s.thread, c.me, i), marked(s, i, mine[i]));
         for (uint32_t i = 0; i < 3; i++)
             while (ok && !told(s, load_line_acquire(vote_at(s, c.me, s.thread, i)), &its[i]))
                 ok = w.on();
-        none = !its[PEALI_CUDA_IN] || !its[PEALI_CUDA_OUT] || (its[PEALI_CUDA_IN] | its[PEALI_CUDA_OUT]) % PEALI_CUDA_PACK != 0;
+        for (uint32_t i = 0; i < VOTE_SCALAR; i++)
+            none |= !can_touch(marked(s, i, its[i]));
     }
     *agreed = !meet(s.threads, !ok || none);
     return *agreed || !meet(s.threads, !ok);

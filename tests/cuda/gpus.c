@@ -281,6 +281,13 @@ static void nap(uint64_t ns)
     nanosleep(&(struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)}, NULL);
 }
 
+/* Whatever became of the call: what lies around the buffers is as it was. */
+static int strays(const gpus_call *c, const buffers *b)
+{
+    const bool apart = b->in != b->out && !c->in_place;
+    return apart && (guards_broken(b->in_room, b->in, b->in_bytes) > 0 || guards_broken(b->out_room, b->out, b->out_bytes) > 0);
+}
+
 static void make_call(member *m, int number)
 {
     const gpus_call *c = &m->calls[number];
@@ -309,6 +316,7 @@ static void make_call(member *m, int number)
         __atomic_add_fetch(&m->g->direct, 1, __ATOMIC_RELAXED);
     if (m->g->report[m->rank].kind == PEALI_CUDA_FINE && !__atomic_load_n(&call.lane[0].dead, __ATOMIC_RELAXED))
         m->wrong += compare(m, c, &b, number);
+    m->wrong += strays(c, &b);
     free(b.in_room);
     free(b.out_room);
 }

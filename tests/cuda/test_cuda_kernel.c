@@ -446,6 +446,23 @@ static void calls_differ(void **ctx)
     }
 }
 
+/* Nor does anybody touch what lies behind the vector of a rank that calls with a shorter one, where vectors are mapped. */
+static void calls_differ_in_place(void **ctx)
+{
+    gpus *g = gpus_create(3, 1 << 20);
+    gpus_call call = call_of(peali_algo_find(PEAL_ALLREDUCE, "two_shot"), 3, PEALI_CUDA_BULK, 500), other;
+    if ((int)DIFFERING == PEALI_CUDA_BULK)
+        skip();
+    call.direct = 1;
+    other = call;
+    other.job.count = 488; /* 48 bytes less, and 64 are looked at */
+    gpus_deadline(g, PATIENCE * MS);
+    assert_int_equal(gpus_run(g, &call, 1, &other, 1, NULL), 0);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(gpus_report(g, r)->kind, PEALI_CUDA_DIFFERS);
+    gpus_destroy(&g);
+}
+
 /* Of words that go one way, who gets some says so. */
 static void givers_differ(void **ctx)
 {
@@ -533,6 +550,7 @@ int main(void)
         cmocka_unit_test(odd_ends),          cmocka_unit_test(one_way),           cmocka_unit_test(credit_is_missing),
         cmocka_unit_test(givers_differ),     cmocka_unit_test(lanes_without_areas), cmocka_unit_test(rank_is_missing_wide),
         cmocka_unit_test(long_exchanges),    cmocka_unit_test(others_give_up),    cmocka_unit_test(slices_become_shorter),
+        cmocka_unit_test(calls_differ_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
