@@ -19,6 +19,9 @@
  * the buffers are device memory, and nothing where they are not: then the call is done on return, as ever. All buffers of all
  * ranks are of one kind. A request of such a call says that it was enqueued, and no more.
  *
+ * On a device the calls of a communicator run one after the other, in one order on all ranks: where they are given to several
+ * streams, replays of graphs too, the program has each wait for the one before (cudaEventRecord, cudaStreamWaitEvent).
+ *
  * A stream may be captured into a graph: each call becomes one kernel node, or several and copies where copy engines move it,
  * which are replayed without any call of Peal. Whether a call is captured is equal on all ranks. The first call on a communicator
  * may be a captured one. What goes wrong on a device after a call has returned is logged, and returned by peal_comm_error and by
