@@ -122,10 +122,11 @@ static peal_status arrived(peali_runner *r, const operand *from, int32_t n)
     for (int32_t k = 1; k < n; k++)
         if (from[k].line)
             __builtin_prefetch(from[k].line);
+    const int most = peali_run_crowded(r) ? 1 : SPINS;
     for (int32_t k = 0; k < n; k++) {
         if (!from[k].line)
             continue;
-        int spins = peali_run_crowded(r) ? 1 : SPINS;
+        int spins = most;
         uint64_t there = peali_load_acquire(&from[k].line->value);
         while (!peali_run_stamped(r, there, r->base) && --spins > 0)
             there = peali_load_acquire(&from[k].line->value);
