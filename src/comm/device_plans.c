@@ -233,8 +233,8 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
     if (status == PEAL_OK)
         sign(comm, c, plan);
     if (status == PEAL_ERR_UNSUPPORTED)
-        peali_coll_refuse(comm, c, "%s is too long for one launch on %d GPUs; unset PEAL_ALGO, or name another one",
-                          plan->choice.algo->name, comm->nranks);
+        peali_coll_refuse(comm, c, "%s is too long for one launch on %d GPUs%s", plan->choice.algo->name, comm->nranks,
+                          comm->forced[c->kind] ? "; unset PEAL_ALGO, or name another one" : "");
     return status;
 }
 
