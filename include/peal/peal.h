@@ -187,9 +187,9 @@ PEAL_PUBLIC void peal_mem_free(void *at);
  * buffer is in place where ranks keep step. To map is, as to allocate, a call that may wait for work on the device. A captured call
  * maps nothing: it is in place in every replay, or in none, by what was mapped when it was captured.
  *
- * A call works in place where all buffers of all ranks are mapped, and else through scratch: the devices agree on it in the call. In
- * place are all five collectives, of ranks on one host, where buffers begin at multiples of 16 bytes, and so do the parts of each
- * rank. Memory that has no IPC handle (of cuMemCreate, of cudaMallocAsync, managed) cannot be mapped.
+ * A call works in place where all buffers of all ranks are mapped, and else through scratch: the devices agree on it in the call.
+ * In place are all five collectives, of ranks on one host, where buffers begin at multiples of 16 bytes, and so do the parts of
+ * each rank. Memory that has no IPC handle (of cuMemCreate, of cudaMallocAsync, managed) cannot be mapped.
  *
  * Deregister before the memory is freed, and when calls on it are done; graphs that have such calls are not replayed afterwards.
  * Memory that is freed without it stays taken at peers until this rank makes another large call, or COMM is destroyed. Of a rank 64

@@ -1,7 +1,7 @@
 /*
  * A rank that can have no memory to share, by a limit on files or on addresses, or because it has no descriptor left for one more
- * communicator: all exchange messages then, and the addresses are the program's. Arguments: file, addresses, or the descriptors that
- * are left to it, and the rank; -1: all.
+ * communicator: all exchange messages then, and the addresses are the program's. One descriptor is enough where ranks have met.
+ * Arguments: file, addresses, or the descriptors that are left to it, and the rank; -1: all.
  */
 #include <stdbool.h>
 #include <sys/mman.h>

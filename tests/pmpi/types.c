@@ -12,7 +12,8 @@ static long taken;
 static int packs;
 
 /* In the place of MPI's own, for libpeal_mpi too. */
-int PMPI_Pack(const void *in, int count, MPI_Datatype type, void *out, int bytes, int *position, MPI_Comm comm)
+__attribute__((visibility("default"))) int PMPI_Pack(const void *in, int count, MPI_Datatype type, void *out, int bytes,
+                                                     int *position, MPI_Comm comm)
 {
     int (*mpi)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
     *(void **)&mpi = dlsym(RTLD_NEXT, "PMPI_Pack");
