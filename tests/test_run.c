@@ -261,6 +261,25 @@ static void test_abort_ends_a_wait(void **state)
     assert_int_equal(x[1], PEAL_ERR_ABORTED);
 }
 
+static void send_aborted(peal_comm *comm, int rank, void *ctx)
+{
+    peal_status *got = ctx;
+    int32_t x = 0;
+    peal_request *request;
+    if (rank > 0 || peal_ibroadcast(&x, 1, PEAL_INT32, 0, comm, NULL, &request) != PEAL_OK)
+        return;
+    peal_comm_abort(comm);
+    *got = peal_wait(&request);
+}
+
+/* Though its root need not wait for anybody: by then its transport may be gone. */
+static void test_abort_ends_a_call_at_once(void **state)
+{
+    peal_status got = PEAL_OK;
+    assert_int_equal(team_run(2, send_aborted, &got), PEAL_OK);
+    assert_int_equal(got, PEAL_ERR_ABORTED);
+}
+
 typedef struct waiter {
     peal_threads *threads;
     int rank, apart, wrong;
@@ -449,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_bad_arguments_are_refused),
         cmocka_unit_test(test_reduce_looks_at_the_root_alone),
         cmocka_unit_test(test_abort_ends_a_wait),
+        cmocka_unit_test(test_abort_ends_a_call_at_once),
         cmocka_unit_test(test_requests_are_driven_together),
         cmocka_unit_test(test_requests_are_of_a_thread),
         cmocka_unit_test(test_destroy_ends_a_call),

@@ -66,8 +66,7 @@ void peali_request_end(peal_comm *comm)
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_destroy: %s number %llu is under way, and ends here; wait for "
               "its request first", peal_kind_name(comm->kind), (unsigned long long)comm->sequence - 1);
     peali_runner_abort(comm->runner);
-    while (peali_run_step(comm->runner) == PEAL_IN_PROGRESS)
-        continue;
+    comm->request.status = peali_run_step(comm->runner);
 }
 
 static void drive(void)

@@ -239,7 +239,7 @@ static void say_unclear(const peali_runner *r)
 /* Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. */
 static int64_t lingers_ns(const peali_runner *r)
 {
-    return !quarrels(r) && r->verdict == PEAL_ERR_MISMATCH ? UNNAMED * r->parley_ns : answers_ns(r);
+    return quarrels(r) ? answers_ns(r) : UNNAMED * r->parley_ns;
 }
 
 static peal_status linger(peali_runner *r)
@@ -247,9 +247,9 @@ static peal_status linger(peali_runner *r)
     if (!quarrels(r) && (heard(r) || (peali_run_overhear(r) == PEAL_ERR_MISMATCH && names_call(r))))
         return dispute(r, PEAL_ERR_MISMATCH);
     bool settled = peali_parley_settled(r->parley) && quarrels(r), late = peali_clock_ns() - r->verdict_ns > lingers_ns(r);
-    if (!settled && !late && !peali_load_relaxed(&r->aborted))
+    if (!settled && !late)
         return PEAL_IN_PROGRESS;
-    if (!quarrels(r) && r->verdict == PEAL_ERR_MISMATCH)
+    if (!quarrels(r))
         say_unclear(r);
     return fail(r, r->verdict);
 }
@@ -326,8 +326,6 @@ static peal_status tend(peali_runner *r)
         r->waits_ns += r->waited_ns;
         r->idle_ns = r->waited_ns = 0;
     }
-    if (peali_load_relaxed(&r->aborted))
-        return fail(r, PEAL_ERR_ABORTED);
     if (r->idle > 0 && (yields(r) || r->idle % PASSES_A_CLOCK == 0))
         return look_at_clock(r);
     return PEAL_IN_PROGRESS;
@@ -375,6 +373,8 @@ peal_status peali_run_step(peali_runner *r)
 {
     if (r->failed != PEAL_OK)
         return r->failed;
+    if (peali_load_relaxed(&r->aborted))
+        return fail(r, PEAL_ERR_ABORTED);
     if (r->verdict != PEAL_OK)
         return linger(r);
     peal_status status = doomed(r) ? PEAL_ERR_MISMATCH : peali_run_advance(r);
