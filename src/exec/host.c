@@ -188,6 +188,12 @@ static struct mapping *hold(peali_host *host, const peali_host_card *card, int f
     return p;
 }
 
+/* What is to be added to an address in the pool of CARD to have it in P. */
+static ptrdiff_t shift_to(const struct mapping *p, const peali_host_card *card)
+{
+    return (ptrdiff_t)((uint64_t)(uintptr_t)p->base - card->base);
+}
+
 static void let_go(struct mapping *p)
 {
     pthread_mutex_lock(&mappings_lock);
@@ -232,7 +238,7 @@ static void take(struct meeting *m, int rank, int fd)
     else if (!(p = hold(m->host, card, fd)))
         fail(m, rank, "memory of", strerror(errno));
     else
-        m->shift[rank] = (ptrdiff_t)((uint64_t)(uintptr_t)p->base - card->base);
+        m->shift[rank] = shift_to(p, card);
 }
 
 /* Sends this rank's card to RANK, with its pool's descriptor or without; 0, or errno. */
@@ -424,9 +430,10 @@ bool peali_host_knows(peali_host *host, const peali_host_card *cards, size_t str
     bool known = host;
     for (int r = 0; r < n && known; r++) {
         const peali_host_card *card = (const peali_host_card *)((const unsigned char *)cards + stride * (size_t)r);
-        const struct mapping *p = same(card->pool, host->card.pool) ? NULL : hold(host, card, -1);
-        known = p || same(card->pool, host->card.pool);
-        shift[r] = p ? (ptrdiff_t)((uint64_t)(uintptr_t)p->base - card->base) : 0;
+        const bool own = same(card->pool, host->card.pool);
+        const struct mapping *p = own ? NULL : hold(host, card, -1);
+        known = own || p;
+        shift[r] = p ? shift_to(p, card) : 0;
     }
     return known;
 }
