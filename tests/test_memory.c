@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "log_lines.h"
 #include "lower/lower.h"
 #include "sched/tuning.h"
 #include "team.h"
@@ -25,18 +26,6 @@ typedef struct scene {
 } scene;
 
 static char log_path[64];
-
-static int times_logged(const char *text)
-{
-    char line[2048];
-    int times = 0;
-    FILE *f = fopen(log_path, "r");
-    while (f && fgets(line, sizeof line, f))
-        times += strstr(line, text) != NULL;
-    if (f)
-        fclose(f);
-    return times;
-}
 
 static const size_t counts[] = {1, 500, MOST, 500, 1};
 
@@ -160,7 +149,7 @@ static void test_call_leaves_the_communicator(void **state)
         peal_threads_destroy(&threads);
     }
     assert_true(at > 5);
-    assert_int_equal(times_logged("rank 0: peal_allreduce number 1: no memory"), at - 2);
+    assert_int_equal(log_lines(log_path, "rank 0: peal_allreduce number 1: no memory"), at - 2);
     free(in);
     free(out);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "comm/rails.h"
+#include "log_lines.h"
 #include "net/net.h"
 #include "topo/devices.h"
 
@@ -144,14 +145,7 @@ static void as_asked(void **state)
 
 static bool logged(const char *text)
 {
-    char line[1024];
-    bool found = false;
-    FILE *log = fopen(log_path, "r");
-    while (log && fgets(line, sizeof line, log))
-        found |= strstr(line, text) != NULL;
-    if (log)
-        fclose(log);
-    return found;
+    return log_lines(log_path, text) > 0;
 }
 
 static void as_wrongly_asked(void **state)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "log_lines.h"
 #include "net/net_fault.h"
 #include "sched/sched.h"
 #include "team.h"
@@ -36,14 +37,7 @@ static char log_path[64];
 
 static int logged(const char *text)
 {
-    char line[2048];
-    int found = 0;
-    FILE *f = fopen(log_path, "r");
-    while (f && !found && fgets(line, sizeof line, f))
-        found = strstr(line, text) != NULL;
-    if (f)
-        fclose(f);
-    return found;
+    return log_lines(log_path, text) > 0;
 }
 
 static int64_t share(int rank, size_t i)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "log_lines.h"
 #include "team.h"
 
 enum { PARLEY_MS = 100, MOST = 4, AHEAD = 3 }; /* landing areas let a root be so many calls ahead of the wrong one */
@@ -45,18 +46,6 @@ static void play(peal_comm *comm, int rank, void *ctx)
     pthread_barrier_wait(&p->all);
 }
 
-static int lines_with(const char *text)
-{
-    char line[1024];
-    int n = 0;
-    FILE *log = fopen(log_path, "r");
-    while (log && fgets(line, sizeof line, log))
-        n += strstr(line, text) != NULL;
-    if (log)
-        fclose(log);
-    return n;
-}
-
 static void test_a_rank_that_is_away_need_not_say_what_it_called(void **state)
 {
     int named = 0;
@@ -74,9 +63,9 @@ static void test_a_rank_that_is_away_need_not_say_what_it_called(void **state)
                 assert_int_equal(r > 0 ? p.wrong[r] : p.next[0], PEAL_ERR_MISMATCH);
                 named++;
             }
-            assert_int_equal(lines_with("broadcast number 1: count 1, type float, root 0; rank") +
-                             lines_with("broadcast number 1: count 1, type int32, root 0; rank"), named);
-            assert_int_equal(lines_with("does not say which"), 0);
+            assert_int_equal(log_lines(log_path, "broadcast number 1: count 1, type float, root 0; rank") +
+                             log_lines(log_path, "broadcast number 1: count 1, type int32, root 0; rank"), named);
+            assert_int_equal(log_lines(log_path, "does not say which"), 0);
         }
 }
 
@@ -104,8 +93,8 @@ static void test_a_rank_that_comes_back_late_names_the_call(void **state)
     assert_int_equal(p.wrong[0], PEAL_OK);
     assert_int_equal(p.next[0], PEAL_ERR_MISMATCH);
     assert_int_equal(p.wrong[1], PEAL_ERR_MISMATCH);
-    assert_int_equal(lines_with("rank 1 called allreduce number 0: count 0, type double, op sum"), 2);
-    assert_int_equal(lines_with("rank 0 called broadcast number 0: count 0, type float, root 0"), 2);
+    assert_int_equal(log_lines(log_path, "rank 1 called allreduce number 0: count 0, type double, op sum"), 2);
+    assert_int_equal(log_lines(log_path, "rank 0 called broadcast number 0: count 0, type float, root 0"), 2);
 }
 
 int main(void)

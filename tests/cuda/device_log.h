@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "device_ranks.h"
+#include "log_lines.h"
 
 static char log_path[256];
 
@@ -44,14 +45,7 @@ static inline void await_others(const seat *s)
 /* In how many lines of the log TEXT is. */
 static inline int times_logged(const char *text)
 {
-    char line[1024];
-    int times = 0;
-    FILE *f = fopen(log_path, "r");
-    while (f && fgets(line, sizeof line, f))
-        times += strstr(line, text) != NULL;
-    if (f)
-        fclose(f);
-    return times;
+    return log_lines(log_path, text);
 }
 
 static inline bool logged(const char *text)
