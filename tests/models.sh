@@ -89,7 +89,7 @@ one() {
     case $model in credits | lines) depth=800000 ;; esac
     dir=$(mktemp -d) && cd "$dir" || return 1
     # shellcheck disable=SC2086
-    spin -a "$@" "$models/$model.pml" > log 2>&1 && $CC $optimize -w -DSAFETY -DMEMLIM=600 -o pan pan.c >> log 2>&1 &&
+    spin -a "$@" "$models/$model.pml" > log 2>&1 && $CC $optimize -w -DSAFETY -DMEMLIM=1000 -o pan pan.c >> log 2>&1 &&
         timeout 400 ./pan -n -w20 -m$depth >> log 2>&1
     found=$(verdict log)
     echo "$model $*: $found, $(awk '/states, stored/ { print $1 }' log) states"

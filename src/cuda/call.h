@@ -214,6 +214,7 @@ typedef struct peali_cuda_exchange {
     uint32_t early; /* bytes from IN to what is loaded first: what is put first */
     uint32_t mine;  /* SCATTERS: from IN to this rank's own part; MOVES, GIVES: from OUT to it */
     uint32_t part[PEALI_CUDA_FEW - 1]; /* SCATTERS: from IN to what is put; MOVES, KEEPS: from OUT to where it is kept */
+    uint8_t uneven; /* by lines: not all slices have as many */
     uint8_t copies; /* MOVES, GIVES: 1: its own, too, from IN to OUT */
     uint8_t to[PEALI_CUDA_FEW - 1]; /* whose scratch is put to */
     uint64_t left;  /* of lane 0: what the ranks have left */

@@ -142,6 +142,14 @@ static uint32_t exchange_threads(const peali_cuda_call *c)
     return c->proto == PEALI_CUDA_LL ? ((words + each - 1) / each + 31) / 32 * 32 + PEALI_CUDA_BOARD : PEALI_CUDA_BLOCK;
 }
 
+/* By lines, do not all slices have as many? The last one is the shortest. */
+static bool is_uneven(const peali_cuda_call *c)
+{
+    const uint64_t bytes = 8 * PEALI_CUDA_LINE_WORDS, longest = (c->slice_packs + (c->long_slices > 0)) * (uint64_t)PEALI_CUDA_PACK;
+    const uint64_t shortest = c->part_bytes - ((c->slices - 1) * (uint64_t)c->slice_packs + c->long_slices) * PEALI_CUDA_PACK;
+    return (longest + bytes - 1) / bytes != (shortest + bytes - 1) / bytes;
+}
+
 /* All but what depends on a call's buffers and scratch. */
 static peali_cuda_exchange describe(const finding *f)
 {
@@ -150,6 +158,7 @@ static peali_cuda_exchange describe(const finding *f)
     const uint64_t skip = f->sums ? call->in_skip : call->out_skip;
     peali_cuda_exchange x = {.area_bytes = (uint32_t)call->layout.area_bytes[call->proto], .bytes = (uint32_t)part};
     x.words = words_each(slice_words(call), call->threads - PEALI_CUDA_BOARD);
+    x.uneven = is_uneven(call);
     x.others = (uint32_t)(f->puts ? f->puts : f->gets);
     x.before = f->before;
     x.early = (uint32_t)(f->put_part[0] * part - call->in_skip);

@@ -4,9 +4,9 @@
  * Slices follow each other without the threads of a CTA meeting: where a warp has got its lines of one slice, it gives those of the
  * next, which go to the area of the slice before. The same warp of the other rank has read them there: it gave what has been got
  * after it had. Where the other's program is interpreted, its CTA meets between slices, and that is known all the more. Slices do
- * not become longer, so that what is given has its line in the slice that is got. A slice that is due ends before the next begins,
- * and so does one of more lines: of those that the next has not, nothing is got that tells that they were read, and the launch
- * behind it may give as many again.
+ * not become longer, so that what is given has its line in the slice that is got. A slice that is due ends before the next begins.
+ * So does, of a call whose slices have not all as many lines, the one before a CTA's last one: of lines that the last one has not,
+ * nothing is got that tells that they were read, and the launch behind it gives as many again.
  *
  * Where words go one way, who gives waits for credit slice by slice, and who gets meets between them, to say what it has left: what
  * it read there has come, or it would not be here, so no fence is needed (as in `asked`).
@@ -267,10 +267,9 @@ DEVICE void exchange_both_ways(const peali_cuda_call &c, const line_exchange<SHA
 {
     bool gets = false;
     for (uint32_t number = cta_here();;) {
-        const line_range got(c, number - ctas_here(), gets);
-        const bool more = number < c.slices, shrinks = more && line_range(c, number, more).lines < got.lines;
-        const bool ends = gets && (shrinks || due(slice_now(c, epoch))), gives = more && !ends;
-        ok = ok && exchange.pass(got, line_range(c, number, gives), epoch, false);
+        const bool more = number < c.slices, last = more && c.slices - number <= ctas_here();
+        const bool ends = gets && ((last && c.exchange.uneven) || due(slice_now(c, epoch))), gives = more && !ends;
+        ok = ok && exchange.pass(line_range(c, number - ctas_here(), gets), line_range(c, number, gives), epoch, false);
         if (ends)
             ok = leave_met(c, epoch, ok);
         else if (!more)

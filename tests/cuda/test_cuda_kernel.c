@@ -307,17 +307,18 @@ static void long_exchanges(void **ctx)
 }
 
 /*
- * Of two slices the second has a line less, of a warp that has no other: what came for that is there until it comes by, though the
- * others have given all of the second slice, and the next call has the line again.
+ * Of two slices, or three, all but the first have a line less, of a warp that has no other: what came for that is there until it comes
+ * by, though the others have given all of the last slice, and the next call has the line again.
  */
 static void slices_become_shorter(void **ctx)
 {
-    enum { CALLS = 60 / ONE_OF, LONGER = 31, BOTH = 61 };
+    enum { CALLS = 60 / ONE_OF, LONGER = 31, SHORTER = 30 };
     for (int n = 2; n <= 4; n++) {
         gpus *g = gpus_create(n, 1 << 20);
         gpus_call calls[CALLS];
         for (int i = 0; i < CALLS; i++) {
-            calls[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, "one_shot"), n, PEALI_CUDA_LL128, BOTH * 4);
+            const size_t packs = LONGER + (n % 2 ? 2 : 1) * SHORTER;
+            calls[i] = call_of(peali_algo_find(PEAL_ALLREDUCE, "one_shot"), n, PEALI_CUDA_LL128, 4 * packs);
             calls[i].job.ctas = calls[i].job.most_ctas = 1;
             calls[i].job.longest = LONGER;
             calls[i].threads = 0;

@@ -14,8 +14,9 @@
  * and thread 0 writes it at the end, when all have read it.
  *
  * With SLIDES (cuda/exchange_lines.cuh) each thread has the same lines in all slices, of which a launch has any number, but that
- * thread 1 may have none in the last one. Threads meet only before that, and where a slice is due: when all have got theirs, thread
- * 0 cleans all lines of the area, and then the next slice begins.
+ * thread 1 may have none in the last one or two. Threads meet only before the very last then, and where a slice is due: when all
+ * have got theirs, thread 0 cleans all lines of the area, and then the next slice begins. No thread is four slices ahead of
+ * another.
  *
  * A line is one byte: CLEAN, or the slice that it belongs to, modulo SLICES. Its flag is that modulo NUMBERS; SLICES is twice
  * NUMBERS, so data of another round shows.
@@ -37,7 +38,7 @@
  * BUG_LATE_CLEAN   no fence between cleaning and the next slice
  * BUG_NO_DUE       SLIDES: thread 0 cleans as soon as it has got its own lines
  * BUG_SLIDES_ON    SLIDES: the others do not wait until it has
- * BUG_SHRINKS      SLIDES: nor before a slice in which thread 1 has no line
+ * BUG_SHRINKS      SLIDES: nor before a launch's last slice, in which thread 1 has no line
  */
 #ifndef N
 #define N 2
@@ -88,10 +89,11 @@ mtype = { ALL_TO_ALL, STAR };
 mtype kind[4];
 bit shift[4]; /* thread t has line t + shift of each message */
 bit last[4];  /* of its launch */
-bit less[4];  /* thread 1 has no line in it, */
-bit shrinks[4]; /* or will have none in the next one */
-byte more;    /* slices have come in the newest launch, of which none was its last; SLIDES: the newest one shrinks */
-#define LESS more
+bit less[4];  /* thread 1 has no line in it */
+bit meets[4]; /* nor in the next one, which is its launch's last */
+byte more;    /* slices have come in the newest launch, of which none was its last; SLIDES: what is known of the next one */
+#define LESS 1 /* it will be less, */
+#define LAST 2 /* and the last one */
 #define DUE (slice % 4 < 2) /* SLIDES */
 byte newest;
 byte through[4]; /* threads */
@@ -102,7 +104,7 @@ inline end()
     through[slice % 4]++;
     if
     :: through[slice % 4] == N * THREADS -> through[slice % 4] = 0; kind[slice % 4] = 0; shift[slice % 4] = 0; last[slice % 4] = 0;
-        less[slice % 4] = 0; shrinks[slice % 4] = 0
+        less[slice % 4] = 0; meets[slice % 4] = 0
     :: else
     fi
 }
@@ -110,7 +112,7 @@ inline end()
 inline begin()
 {
     if
-    :: slice == (newest + 1) % SLICES ->
+    :: slice == (newest + 1) % SLICES && !kind[slice % 4] ->
         newest = slice;
         if
         :: kind[slice % 4] = ALL_TO_ALL
@@ -124,22 +126,23 @@ inline begin()
         :: shift[slice % 4] = 1
 #endif
         fi;
-        if
-        :: last[slice % 4] = 1
-#if defined(SLIDES)
-        :: !LESS -> last[slice % 4] = 0
-        :: !LESS && !DUE -> last[slice % 4] = 0; shrinks[slice % 4] = 1
-#elif THREADS > 1
-        :: more < 2 -> last[slice % 4] = 0
-#endif
-        fi;
 #ifdef SLIDES
-        less[slice % 4] = LESS;
-        more = shrinks[slice % 4]
+        less[slice % 4] = more & LESS;
+        if
+        :: more != LESS -> last[slice % 4] = 1; more = 0
+        :: more <= LESS -> meets[slice % 4] = 1; more = LESS | LAST
+        :: !more -> more = LESS
+        :: !more
+        fi
 #else
-        more = (last[slice % 4] -> 0 : more + 1)
+        if
+        :: last[slice % 4] = 1; more = 0
+#if THREADS > 1
+        :: more < 2 -> last[slice % 4] = 0; more++
 #endif
-    :: else -> assert(kind[slice % 4])
+        fi
+#endif
+    :: slice != (newest + 1) % SLICES -> assert(kind[slice % 4])
     fi
 }
 
@@ -212,11 +215,11 @@ bool have_read[N];     /* thread 1 has, in this launch */
 #endif
 
 #if defined(BUG_SLIDES_ON)
-#define MEETS shrinks[slice % 4]
+#define MEETS meets[slice % 4]
 #elif defined(BUG_SHRINKS)
 #define MEETS DUE
 #else
-#define MEETS (DUE || shrinks[slice % 4])
+#define MEETS (DUE || meets[slice % 4])
 #endif
 
 /* As a thread begins a launch. */
