@@ -355,7 +355,7 @@ struct parcel {
     uint64_t seed;
 };
 static struct parcel *places[PLACES]; /* exchanged: released with what is in them, acquired by the next owner */
-static int wrong, counted; /* set once */
+static int wrong, counted, freed; /* set once */
 
 static bool is_whole(struct parcel *p)
 {
@@ -433,6 +433,30 @@ static void threads(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* A thread that has been cancelled goes on until it has freed what lived through a fork, which closes a descriptor. */
+static void *free_cancelled(void *block)
+{
+    pthread_cancel(pthread_self());
+    free(block);
+    peali_store_relaxed(&freed, 1);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void cancelled(void **state)
+{
+    pthread_t thread;
+    void *ended, *block = malloc(2 * MIB);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(pthread_create(&thread, NULL, free_cancelled, block), 0);
+    assert_int_equal(pthread_join(thread, &ended), 0);
+    assert_true(ended == PTHREAD_CANCELED && peali_load_relaxed(&freed));
+    check_born(malloc(2 * MIB), 2 * MIB, 4096);
+}
+
 int main(int argc, char **argv)
 {
     peali_pool_view view;
@@ -446,6 +470,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(born),         cmocka_unit_test(refused),   cmocka_unit_test(calloc_churn),
         cmocka_unit_test(realloc_walk), cmocka_unit_test(give_back), cmocka_unit_test(plain_memory),
         cmocka_unit_test(fork_and_write), cmocka_unit_test(commands), cmocka_unit_test(threads),
+        cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,8 @@ void peali_log(enum peali_log_level level, enum peali_log_subsys subsys, int ran
     static const char *const names[] = {"warn", "info", "debug", "trace"};
     if (!peali_log_on(level, subsys))
         return;
-    int kept = errno;
+    int kept = errno, cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* whoever logs may hold a lock */
     pthread_once(&opened, open_file);
     char line[LINE];
     size_t len = (size_t)snprintf(line, LINE, "[peal] %s", names[level]);
@@ -116,5 +117,6 @@ void peali_log(enum peali_log_level level, enum peali_log_subsys subsys, int ran
             line[i] = ' ';
     line[len++] = '\n';
     put(where(), line, len);
+    pthread_setcancelstate(cancel, &(int){0});
     errno = kept;
 }

@@ -76,6 +76,22 @@ static struct {
     size_t private_pages; /* their sum */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* A thread that is cancelled must not end with the lock, nor in malloc and free at all: system calls would be where it ends. */
+static int lock(void)
+{
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_mutex_lock(&pool.lock);
+    return cancel;
+}
+
+/* CANCEL is what lock returned. */
+static void unlock(int cancel)
+{
+    pthread_mutex_unlock(&pool.lock);
+    pthread_setcancelstate(cancel, &(int){0});
+}
+
 static unsigned char *address(uint32_t page)
 {
     return pool.view.base + page * pool.page;
@@ -214,19 +230,19 @@ static void make_all_private(void)
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&pool.lock);
+    int cancel = lock();
     pool.forks++;
     if (!pool.inherited)
         make_all_private();
-    pthread_mutex_unlock(&pool.lock);
+    unlock(cancel);
 }
 
 static void after_fork(void)
 {
-    pthread_mutex_lock(&pool.lock);
+    int cancel = lock();
     if (--pool.forks == 0 && !pool.inherited)
         peali_kin_settle();
-    pthread_mutex_unlock(&pool.lock);
+    unlock(cancel);
 }
 
 /* Whoever held the lock is not in the child. */
@@ -334,11 +350,11 @@ static bool ready(void)
 
 peal_status peali_pool_open(peali_pool_view *view)
 {
-    pthread_mutex_lock(&pool.lock);
+    int cancel = lock();
     bool fine = ready() && peali_memfile_ours(&pool.file), made = pool.bytes > 0, inherited = pool.inherited;
     if (fine)
         *view = pool.view;
-    pthread_mutex_unlock(&pool.lock);
+    unlock(cancel);
     if (fine)
         return PEAL_OK;
     if (made)
@@ -355,7 +371,7 @@ ptrdiff_t peali_pool_alias(void)
 void *peali_pool_alloc(size_t bytes, peali_pool_use use)
 {
     uint32_t first = PEALI_EXTENTS_NONE;
-    pthread_mutex_lock(&pool.lock);
+    int cancel = lock();
     if (ready() && bytes <= pool.view.bytes && (use == PEALI_POOL_PEERS || pool.forks == 0)) {
         uint32_t pages = bytes ? (uint32_t)((bytes + pool.page - 1) / pool.page) : 1;
         uint32_t align = bytes < PEALI_HUGE ? 1 : (uint32_t)(PEALI_HUGE / pool.page);
@@ -366,7 +382,7 @@ void *peali_pool_alloc(size_t bytes, peali_pool_use use)
             first = PEALI_EXTENTS_NONE;
         }
     }
-    pthread_mutex_unlock(&pool.lock);
+    unlock(cancel);
     if (first == PEALI_EXTENTS_NONE)
         return NULL;
     if (use == PEALI_POOL_USER && bytes >= PEALI_HUGE)
@@ -408,7 +424,7 @@ static void forget(peali_extent *e, void *at)
 
 void peali_pool_free(void *at)
 {
-    pthread_mutex_lock(&pool.lock);
+    int cancel = lock();
     peali_extent *e = extent(at);
     assert(e->use == PEERS || e->use == USER || e->use == PRIVATE);
     if (pool.inherited) {
@@ -418,20 +434,20 @@ void peali_pool_free(void *at)
     } else {
         peali_regions_forget(at, length(e));
         e->use = GOING; /* no fork makes it private from now on */
-        pthread_mutex_unlock(&pool.lock);
+        unlock(cancel);
         zero(at, length(e)); /* takes long where the block is large */
-        pthread_mutex_lock(&pool.lock);
+        cancel = lock();
         peali_extents_give(&pool.extents, page_of(at));
     }
-    pthread_mutex_unlock(&pool.lock);
+    unlock(cancel);
 }
 
 void peali_pool_split(void *at, size_t bytes)
 {
-    pthread_mutex_lock(&pool.lock);
+    int cancel = lock();
     (void)extent(at);
     peali_extents_split(&pool.extents, page_of(at), (uint32_t)(bytes / pool.page));
-    pthread_mutex_unlock(&pool.lock);
+    unlock(cancel);
 }
 
 bool peali_pool_holds(const void *at, size_t bytes)
