@@ -228,13 +228,18 @@ static bool one_world(MPI_Comm comm, int nranks)
     return one;
 }
 
-/* What is equal on all ranks: who they are, and (by peal_comm_create_mpi's promise) the status. */
+/*
+ * What is equal on all ranks: who they are, (by peal_comm_create_mpi's promise) the status, and whether MPI_Finalize lies behind
+ * them, which a session outlives, and in MPICH all that MPI_COMM_SELF has with it.
+ */
 static int fill(MPI_Comm comm, peali_attach *a)
 {
-    int inter, nranks;
+    int inter, nranks, ended;
+    PMPI_Finalized(&ended);
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &nranks);
-    a->pass = inter ? PEALI_PASS_INTER : nranks == 1 ? PEALI_PASS_ALONE : one_world(comm, nranks) ? PEALI_TAKE : PEALI_PASS_WORLDS;
+    a->pass = ended ? PEALI_PASS_MPI : inter ? PEALI_PASS_INTER : nranks == 1 ? PEALI_PASS_ALONE :
+              one_world(comm, nranks) ? PEALI_TAKE : PEALI_PASS_WORLDS;
     return a->pass == PEALI_TAKE ? shadow(comm, a) : MPI_SUCCESS;
 }
 

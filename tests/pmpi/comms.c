@@ -1,6 +1,7 @@
 /*
  * Communicators that come and go, duplicated with the user's attributes, one of which calls when they go; some left for
- * MPI_Finalize, during which an attribute of the user's own still calls a collective. Argument: how many come and go.
+ * MPI_Finalize, during which an attribute of the user's own still calls a collective; and where MPI has sessions, some after it.
+ * Argument: how many come and go.
  */
 #include "pmpi.h"
 
@@ -122,6 +123,34 @@ static void split_in_two(void)
     MPI_Comm_free(&half);
 }
 
+/* A session outlives MPI_Finalize, and so may its communicators; those that are made then are MPI's. */
+#if MPI_VERSION >= 4
+static void finalize(void)
+{
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm, dup;
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "comms", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    sum_ranks(comm);
+    MPI_Finalize();
+    MPI_Comm_dup(comm, &dup);
+    sum_ranks(dup);
+    expect("taken", 1);
+    expect("passed on MPI not initialized or finalized", 1);
+    MPI_Comm_free(&dup);
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&group);
+    MPI_Session_finalize(&session);
+}
+#else
+static void finalize(void)
+{
+    MPI_Finalize();
+}
+#endif
+
 int main(int argc, char **argv)
 {
     int key;
@@ -136,6 +165,6 @@ int main(int argc, char **argv)
     come_and_go(argc > 1 ? atoi(argv[1]) : ROUNDS);
     expect("passed on one rank", alone);
     expect("taken", calls);
-    MPI_Finalize();
+    finalize();
     return 0;
 }
