@@ -188,6 +188,13 @@ static int reserve_all(MPI_Comm comm, int *left)
     return error;
 }
 
+/* Like an error of MPI's own. */
+static int raise_error(MPI_Comm comm, int error)
+{
+    PMPI_Comm_call_errhandler(comm, error);
+    return error;
+}
+
 static int shadow(MPI_Comm comm, peali_attach *a)
 {
     int left;
@@ -201,7 +208,7 @@ static int shadow(MPI_Comm comm, peali_attach *a)
         give_back();
     if (status == PEAL_ERR_UNSUPPORTED)
         a->pass = PEALI_PASS_SHADOW;
-    return status == PEAL_OK || status == PEAL_ERR_UNSUPPORTED ? MPI_SUCCESS : MPI_ERR_OTHER;
+    return status == PEAL_OK || status == PEAL_ERR_UNSUPPORTED ? MPI_SUCCESS : raise_error(comm, MPI_ERR_OTHER);
 }
 
 /*
@@ -247,7 +254,7 @@ static int make(MPI_Comm comm, peali_attach **attach)
 {
     peali_attach *a = peali_alloc(1, sizeof(*a));
     if (!a)
-        return MPI_ERR_NO_MEM;
+        return raise_error(comm, MPI_ERR_NO_MEM);
     int error = fill(comm, a);
     if (error == MPI_SUCCESS)
         error = PMPI_Comm_set_attr(comm, state_key, a);

@@ -29,7 +29,7 @@ bool peali_attach_open(void);
 /*
  * The state of COMM, an existing communicator, in *ATTACH; made where there is none.
  *
- * Returns:    MPI_SUCCESS; an error class of MPI, to be raised: nothing was made here.
+ * Returns:    MPI_SUCCESS; an error that the handler of COMM has heard of: nothing was made here.
  * Collective: yes, over COMM.
  * Threads:    one per COMM.    Blocks: where it is made, until all ranks have called.
  */

@@ -12,7 +12,8 @@
  * and the counts of a reduce-scatter are equal everywhere (MPI 4.1, sections 6.9.1, 6.10). Broadcast and allgather: only the type
  * signature is, not the type nor the count (sections 6.4, 6.7), so all that decides is the bytes that travel (bytes.h).
  *
- * What Peal does not take goes on to MPI untouched, wrong arguments too, so that MPI raises its own error.
+ * What Peal does not take goes on to MPI untouched, wrong arguments too, so that MPI raises its own error. But of a communicator
+ * that is gone MPI says so when it is asked for what Peal keeps there, and that is all.
  */
 #include <limits.h>
 #include <mpi.h>
@@ -48,9 +49,8 @@ struct ask {
 /* One count for all ranks is what peal_reduce_scatter takes. */
 static enum peali_pass see_counts(struct ask *a)
 {
-    int n;
-    if (PMPI_Comm_size(a->mpi_comm, &n) != MPI_SUCCESS)
-        return PEALI_PASS_HANDLE;
+    int n = 0;
+    a->error = PMPI_Comm_size(a->mpi_comm, &n);
     a->count = a->counts[0];
     for (int r = 1; r < n; r++)
         if (a->counts[r] != a->counts[0])
@@ -96,7 +96,7 @@ static enum peali_pass why_not(struct ask *a)
     if (a->mpi_comm == MPI_COMM_NULL || !a->mpi_comm) /* 0: of a variable that was never set */
         return PEALI_PASS_HANDLE;
     enum peali_pass why = see(a);
-    if (why != PEALI_TAKE)
+    if (why != PEALI_TAKE || a->error != MPI_SUCCESS)
         return why;
     a->error = peali_attach_get(a->mpi_comm, &a->state);
     if (a->error != MPI_SUCCESS || a->state->pass != PEALI_TAKE)
@@ -109,6 +109,7 @@ static bool take(struct ask *a)
     if (!peali_attach_wanted())
         return false;
     enum peali_pass why = why_not(a);
+    a->told = a->error != MPI_SUCCESS;
     if (why != PEALI_TAKE)
         peali_tally_pass(a->kind, why);
     return why == PEALI_TAKE;
