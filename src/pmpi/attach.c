@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/atomics.h"
 #include "base/config.h"
+#include "base/log.h"
 #include "comm/comm.h"
 #include "pmpi/behind.h"
 #include "pmpi/handles.h"
@@ -24,8 +25,10 @@
  */
 #ifdef OPEN_MPI
 enum { SHADOWS = 512 };
+static const char for_mpi[] = "Open MPI", other[] = "libpeal_mpich.so";
 #else
 enum { SHADOWS = 32 };
+static const char for_mpi[] = "MPICH", other[] = "libpeal_mpi.so";
 #endif
 
 enum { KEEP_BYTES = 1 << 20 }; /* of scratch memory, from one call to the next */
@@ -56,9 +59,30 @@ __attribute__((constructor)) static void see_preload(void)
     preloaded = list && strstr(list, "libpeal_mpi");
 }
 
+/*
+ * The program's MPI comes before the one that this library brings along, and so is the one that answers. Handles of the other kind
+ * mean nothing to it; Open MPI's, which are longer, do not even pass through MPICH's. MPIs of MPICH's ABI have names of their own.
+ */
+static bool right_mpi(void)
+{
+    static char version[8192]; /* MPICH's MPI_MAX_LIBRARY_VERSION_STRING, which is the longer one */
+    int len;
+    PMPI_Get_library_version(version, &len);
+    bool open_mpi = strstr(version, "Open MPI");
+#ifdef OPEN_MPI
+    bool right = open_mpi;
+#else
+    bool right = !open_mpi;
+#endif
+    if (!right)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "this interposer is for %s, and the program's MPI is %.40s...: preload %s "
+                  "instead", for_mpi, version, other);
+    return right;
+}
+
 static void decide_wanted(void)
 {
-    phase_set(preloaded || peali_config_get()->interpose ? WANTED : UNWANTED);
+    phase_set((preloaded || peali_config_get()->interpose) && right_mpi() ? WANTED : UNWANTED);
 }
 
 bool peali_attach_wanted(void)
