@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -106,6 +107,18 @@ static void born(void **state)
         }
     }
     check_born(pvalloc(MIB - 4095), MIB, 4096);
+}
+
+/* An allocator behind that has any of these by itself would get blocks that it knows nothing of. */
+static void whole(void **state)
+{
+    static const char *const names[] = {"malloc", "calloc", "realloc", "reallocarray", "free", "posix_memalign", "aligned_alloc",
+                                        "memalign", "valloc", "pvalloc", "malloc_usable_size"};
+    Dl_info at;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_true(dladdr(dlsym(RTLD_DEFAULT, names[i]), &at));
+        assert_non_null(strstr(at.dli_fname, "libpeal_heap"));
+    }
 }
 
 /* What no heap has: errno says so, and the block that there is stays. */
@@ -467,10 +480,10 @@ int main(int argc, char **argv)
         return 77;
     }
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole),        cmocka_unit_test(cancelled),
         cmocka_unit_test(born),         cmocka_unit_test(refused),   cmocka_unit_test(calloc_churn),
         cmocka_unit_test(realloc_walk), cmocka_unit_test(give_back), cmocka_unit_test(plain_memory),
         cmocka_unit_test(fork_and_write), cmocka_unit_test(commands), cmocka_unit_test(threads),
-        cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

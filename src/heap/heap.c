@@ -140,6 +140,16 @@ PEAL_PUBLIC void *realloc(void *old, size_t bytes)
     return NULL;
 }
 
+/* glibc's calls realloc, but others go past it, to what knows nothing of large blocks. */
+PEAL_PUBLIC void *reallocarray(void *old, size_t count, size_t size)
+{
+    size_t bytes;
+    if (!__builtin_mul_overflow(count, size, &bytes))
+        return realloc(old, bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
 PEAL_PUBLIC int posix_memalign(void **out, size_t align, size_t bytes)
 {
     bool zero;
