@@ -220,6 +220,18 @@ static void test_shared_slices(void **state)
         takes("shm", longest[i][0], 4 << 20, "two_shot", (size_t)longest[i][1] << 10);
 }
 
+/* What is in flight of a long vector is staged where ranks see no buffers of each other: never all of it. */
+static void test_shared_memory_is_bounded(void **state)
+{
+    assert_true(peali_tuning_read(NULL, &table, why));
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
+        for (int n = 2; n <= 128; n++) {
+            size_t slice = choose((peal_kind)kind, "shm", n, (size_t)1 << 30).slice_bytes;
+            if (slice < 1 || slice > 4 << 20)
+                fail_msg("%s among %d: slices of %zu", peal_kind_name((peal_kind)kind), n, slice);
+        }
+}
+
 enum { SIZES = 22 };
 
 static void note_choices(peal_comm *comm, int rank, void *ctx)
@@ -254,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_always_some), cmocka_unit_test(test_malformed),           cmocka_unit_test(test_too_much),
         cmocka_unit_test(test_hash),        cmocka_unit_test(test_slices),              cmocka_unit_test(test_ranks_agree),
         cmocka_unit_test(test_hosts),       cmocka_unit_test(test_shared_slices),
+        cmocka_unit_test(test_shared_memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
