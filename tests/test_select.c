@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <math.h>
 
 #include "comm/comm.h"
 #include "sched/tuning.h"
+#include "study/cost.h"
 #include "team.h"
 
 static peali_tuning table;
@@ -125,6 +127,41 @@ static void test_hosts(void **state)
     assert_string_equal(on_hosts(PEAL_ALLREDUCE, 8, 16), "rabenseifner");
     assert_true(read_text("allreduce mpi 4 inf ring 0\n")); /* what somebody measured comes before what is built in */
     assert_string_equal(on_hosts(PEAL_ALLREDUCE, 2, 1024), "ring");
+}
+
+/* By the cost model, how many times as long as the best in levels (allreduce), or of all, what the table takes between hosts is. */
+static double excess(const peal_problem *p, size_t bytes)
+{
+    double best = INFINITY;
+    peali_cost_params params;
+    peali_tuning_choice c = peali_tuning_choose(peali_tuning_find(&table, p->kind, "ucx", p->nranks, p->nnodes), p, bytes);
+    peali_cost_example(&params);
+    for (int i = 0; peali_algos[i]; i++) {
+        bool levels = p->kind != PEAL_ALLREDUCE || strncmp(peali_algos[i]->name, "hierarchical", 12) == 0;
+        if (peali_algos[i]->kind == p->kind && levels && peali_algo_fits(peali_algos[i], p))
+            best = fmin(best, peali_cost_best_slices(peali_algos[i], p, bytes, &params).ns);
+    }
+    return peali_cost(c.algo, p, bytes, &params, (int)peali_tuning_slices(bytes, c.slice_bytes)) / best;
+}
+
+/* What is good between 8 hosts is not between 500. */
+static void test_many_hosts(void **state)
+{
+    enum { PER_HOST = 4, MOST = 512 };
+    static const int hosts[] = {2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64, 100, 127, 128, 256, 500, 509, MOST};
+    static int node[PER_HOST * MOST];
+    for (int r = 0; r < PER_HOST * MOST; r++)
+        node[r] = r / PER_HOST;
+    assert_true(peali_tuning_read(NULL, &table, why));
+    for (size_t h = 0; h < sizeof hosts / sizeof hosts[0]; h++)
+        for (int kind = PEAL_ALLREDUCE; kind <= PEAL_REDUCE_SCATTER; kind++)
+            for (size_t bytes = 2 << 10; bytes <= 1 << 30; bytes *= 2) {
+                int uneven = bytes & 0x55555555 ? 1 : 0;
+                peal_problem p = {(peal_kind)kind, PEAL_SUM, PER_HOST * hosts[h] - uneven, 0, hosts[h], node};
+                if (excess(&p, bytes) > 3)
+                    fail_msg("%s of %zu bytes, %d ranks on %d hosts: %g times the best", peal_kind_name(p.kind), bytes, p.nranks,
+                             p.nnodes, excess(&p, bytes));
+            }
 }
 
 /* Every algorithm that the built-in table names can be chosen at any number of ranks. */
@@ -267,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_hash),        cmocka_unit_test(test_slices),              cmocka_unit_test(test_ranks_agree),
         cmocka_unit_test(test_hosts),       cmocka_unit_test(test_shared_slices),
         cmocka_unit_test(test_shared_memory_is_bounded),
+        cmocka_unit_test(test_many_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
