@@ -31,7 +31,8 @@ static void usage(FILE *to)
 {
     fputs("usage: peal show COLLECTIVE NAME -n RANKS [flags], or peal show --why COLLECTIVE SIZE -n RANKS [flags]\n"
           "  --why                what Peal takes for SIZE (of the vector), by which row of the table, and the alternatives\n"
-          "  --net NAME           why: over loop, mpi, ucx or shm (PEAL_NET, or mpi)\n"
+          "  --net NAME           why: over loop, mpi, ucx, shm, or direct, which is shm for buffers that all ranks see\n"
+          "                       (PEAL_NET, or mpi)\n"
           "  -n RANKS             number of ranks, 1 to 4096\n"
           "  -r RANK|all          whose schedule and program (0)\n"
           "  --nodes N+N...       ranks of each node, as 4+4+3, in place of -n (one node)\n"
@@ -104,7 +105,7 @@ static bool set(request *q, int code, const char *text)
     case F_NODES: return set_nodes(q, text);
     case F_REACH: return set_reach(q, text);
     case F_WHY: return q->why = true;
-    case F_NET: q->net = text; return peali_tuning_transport(text);
+    case F_NET: q->net = text; return peali_tuning_transport(text) && strcmp(text, "hosts") != 0 && strcmp(text, "*") != 0;
     default: return number(text, 0, MOST_RANKS - 1, &q->problem.root, NULL);
     }
 }

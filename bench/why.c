@@ -21,7 +21,7 @@ typedef struct why {
 
 static int hosts(const why *w)
 {
-    return strcmp(w->transport, "shm") == 0 ? 1 : w->problem->nnodes;
+    return strcmp(w->transport, "shm") == 0 || strcmp(w->transport, "direct") == 0 ? 1 : w->problem->nnodes;
 }
 
 static bool decide(why *w)

@@ -47,6 +47,7 @@ refuses 2 "wrong value '12X'" tune -b 12X
 refuses 2 "unknown flag '-z'" tune -z
 refuses 2 "no size 'ring'" show --why allreduce ring -n 4
 refuses 2 "wrong value 'tcp'" show --why allreduce 1M -n 4 --net tcp
+refuses 2 "wrong value 'hosts'" show --why allreduce 1M -n 4 --net hosts
 refuses 2 "sim: -n: wrong value '0'" sim allreduce -n 0
 refuses 2 "bench: -b: wrong value '0'" bench allreduce -b 0
 refuses 2 "bench: -b: wrong value '0'" bench allreduce -b0
@@ -164,6 +165,10 @@ grep -q '^  by line [0-9]* of the built-in table$' out || die "show --why does n
 [ "$(grep -c '^ -> ' out)" = 1 ] && grep -q '^->' out || die "show --why marks no row, or no price"
 "$peal" show --why allreduce 64M --nodes 4+4+3 --net mpi > out 2> err || die "show --why on nodes"
 grep -q '11 ranks on 3 nodes: hierarchical' out || die "levels are not chosen on several nodes"
+PEAL_SLICE=1 "$peal" show --why allreduce 8G -n 4 > out 2> err || die "show --why of many slices"
+grep -q ', K 32768, W 4$' out && ! grep -q nan out || die "show --why does not cut as calls are cut"
+"$peal" show --why allreduce 1M --nodes 2+2 --net direct > out 2> err || die "show --why of buffers that all see"
+grep -q '^rows of allreduce over direct' out || die "ranks that share memory are taken for several hosts"
 echo 'allreduce shm 2 inf one_shot 4k' > mine
 PEAL_TUNING=mine "$peal" bench allreduce --threads 2 -b 1M -e 1M -n 1 > out 2> err || die "bench by a table"
 grep -q ' one_shot \*' out || die "the table's algorithm is not taken"

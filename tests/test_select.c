@@ -243,7 +243,7 @@ static void test_hash(void **state)
 static void test_slices(void **state)
 {
     static const size_t cases[][3] = {{0, 0, 1}, {100, 0, 1}, {0, 10, 1}, {1, 10, 1}, {10, 10, 1}, {11, 10, 2}, {100, 10, 10},
-                                      {SIZE_MAX, SIZE_MAX, 1}, {SIZE_MAX, 1, SIZE_MAX}};
+                                      {SIZE_MAX, SIZE_MAX, 1}, {SIZE_MAX, 1, 1 << 15}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(peali_tuning_slices(cases[i][0], cases[i][1]), cases[i][2]);
 }

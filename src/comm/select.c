@@ -7,8 +7,6 @@
 #include <string.h>
 
 enum {
-    /* Tags tell 2^16 slices apart; half of them keeps a fast rank's next call apart too. */
-    MOST_SLICES = 1 << 15,
     MOST_PUSHED = 4 << 10, /* larger ones cost less where readers fetch them: bench/results */
     RAIL_BYTES = 64 << 10, /* less than that is not worth a rail of its own */
 };
@@ -97,7 +95,7 @@ static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, peali_j
     slices = slices > least ? slices : least;
     slices = on_rails(comm, bytes, slices);
     slices = slices < job->count ? slices : job->count;
-    slices = slices < MOST_SLICES ? slices : MOST_SLICES;
+    slices = slices < PEALI_TUNING_SLICES ? slices : PEALI_TUNING_SLICES;
     job->slices = slices > 1 ? (int32_t)slices : 1;
 }
 

@@ -86,10 +86,14 @@ typedef struct peali_tuning_choice {
 /* For BYTES of PROBLEM. A pure function; ALGO is NULL only where no algorithm fits. Threads: any. */
 peali_tuning_choice peali_tuning_choose(peali_tuning_span span, const peal_problem *problem, size_t bytes);
 
+/* Tags tell 2^16 slices apart; half of them keeps a fast rank's next call apart too. */
+enum { PEALI_TUNING_SLICES = 1 << 15 };
+
 /* K: the slices of BYTES. */
 static inline size_t peali_tuning_slices(size_t bytes, size_t slice_bytes)
 {
-    return slice_bytes ? (bytes - (bytes > 0)) / slice_bytes + 1 : 1;
+    size_t slices = slice_bytes ? (bytes - (bytes > 0)) / slice_bytes + 1 : 1;
+    return slices < PEALI_TUNING_SLICES ? slices : PEALI_TUNING_SLICES;
 }
 
 /* Is that a transport's name, or `*`? */
