@@ -273,6 +273,34 @@ static void test_closed(void **state)
     refuted(s, "which its program does not say");
 }
 
+/* What CPU ranks go by when they store, and when buffers are staged. */
+static void test_places(void **state)
+{
+    static const uint8_t nothing[64];
+    static int32_t lines[64];
+    scene *s = lowered("two_shot", 3, 3, PEALI_PUSH);
+    edit_program *e = open_rank(s, 1);
+    assert_in_range(e->p.nland, 1, 64);
+    e->p.land_line = lines; /* all slots of a rank on one line */
+    close_rank(s, 1);
+    refuted(s, "other cuts, scratch or landing slots");
+
+    s = lowered("two_shot", 3, 3, PEALI_PUSH);
+    for (int r = 0; r < 3; r++) {
+        e = open_rank(s, r);
+        e->p.land_line = lines;
+        close_rank(s, r);
+    }
+    refuted(s, "no line of its own");
+
+    s = lowered("two_shot", 3, 3, PEALI_PULL);
+    e = open_rank(s, 1);
+    assert_in_range(e->p.ncuts, 1, 64);
+    e->p.shown = nothing;
+    close_rank(s, 1);
+    refuted(s, "does not show");
+}
+
 static void test_list_order(void **state)
 {
     scene *s = lowered("recursive_doubling", 2, 1, PEALI_PULL);
@@ -389,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_closed),          cmocka_unit_test(test_list_order),
         cmocka_unit_test(test_messages),        cmocka_unit_test(test_races_across_ranks),
         cmocka_unit_test(test_flags_of_slots),  cmocka_unit_test(test_form),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,9 @@ static peal_status form_alike(peali_proving *p, int r)
                  !memcmp(q->land_start, o->land_start, starts * sizeof *o->land_start) &&
                  !memcmp(q->land_first, o->land_first, nland * sizeof *o->land_first) &&
                  !memcmp(q->land_end, o->land_end, nland * sizeof *o->land_end);
+    if (alike && q->land_home && o->land_home)
+        alike = !memcmp(q->land_home, o->land_home, nland * sizeof *o->land_home) &&
+                !memcmp(q->land_line, o->land_line, nland * sizeof *o->land_line);
     if (!alike)
         return peali_proving_refute(p, r, -1, "has other cuts, scratch or landing slots than rank %d", (int)p->domain[r]);
     return PEAL_OK;
@@ -213,6 +216,51 @@ static peal_status form_shape(peali_proving *p, int r, int no)
     return PEAL_OK;
 }
 
+/* The slots that an instruction fills have one line, of the rank that runs it, and no other instruction has that. */
+static peal_status form_lines(peali_proving *p, int r)
+{
+    const peali_program *q = p->program[r];
+    bool *taken = peali_arena_get(&p->arena, (size_t)q->nland, sizeof *taken);
+    for (int no = 0; taken && q->land_home && no < q->ninstrs; no++) {
+        const peali_instr *i = &q->instrs[no];
+        int32_t line = -1;
+        for (const peali_loc *loc = q->locs + i->locs + i->nsrc; loc < q->locs + i->locs + i->nsrc + i->ndst; loc++) {
+            int32_t at = loc->buf < 0 ? q->land_start[loc->rank] - 1 - loc->buf : -1;
+            if (at < 0)
+                continue;
+            int32_t has = q->land_line[at];
+            bool right = q->land_home[at] == q->me && has >= 0 && has < q->nland && (line < 0 ? !taken[has] : has == line);
+            if (!right)
+                return peali_proving_refute(p, r, no, "has no line of its own for landing slot %d of rank %d", -1 - loc->buf,
+                                            p->domain[r] + loc->rank);
+            taken[line = has] = true;
+        }
+    }
+    return taken ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
+/* What a rank touches of another's IN and OUT is shown there; and of its own OUT all that an instruction touches, or nothing. */
+static peal_status form_shown(peali_proving *p, int r)
+{
+    const peali_program *q = p->program[r];
+    for (int no = 0; p->mode != PEALI_PUSH && no < q->ninstrs; no++) {
+        const peali_instr *i = &q->instrs[no];
+        for (const peali_loc *loc = q->locs + i->locs; loc < q->locs + i->locs + i->nsrc + i->ndst; loc++) {
+            const uint8_t *shown = p->program[p->domain[r] + loc->rank]->shown;
+            bool own = loc->rank == q->me, right = true;
+            int bit = loc->buf == PEAL_BUF_OUT ? 2 : 1;
+            if (!shown || loc->buf < 0 || loc->buf >= PEAL_BUF_TMP || (own && loc->buf == PEAL_BUF_IN))
+                continue;
+            for (int32_t at = i->first; at < i->end; at++)
+                right &= own ? (shown[at] & bit) == (shown[i->first] & bit) : (shown[at] & bit) != 0;
+            if (!right)
+                return peali_proving_refute(p, r, no, "touches what the program of rank %d does not show",
+                                            p->domain[r] + loc->rank);
+        }
+    }
+    return PEAL_OK;
+}
+
 static peal_status form_instr(peali_proving *p, int r, int no)
 {
     const peali_program *q = p->program[r];
@@ -265,6 +313,7 @@ static peal_status all_arrive(peali_proving *p, int r)
 peal_status peali_programs_form(peali_proving *p)
 {
     peal_status (*const heads[])(peali_proving *, int) = {form_head, form_alike, form_landings, form_cuts};
+    peal_status (*const ends[])(peali_proving *, int) = {form_awaits, all_arrive, form_lines, form_shown};
     peal_status status = PEAL_OK;
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
         for (int r = 0; r < p->n && status == PEAL_OK; r++)
@@ -274,9 +323,8 @@ peal_status peali_programs_form(peali_proving *p)
     for (int r = 0; r < p->n; r++)
         for (int no = 0; no < p->program[r]->ninstrs && status == PEAL_OK; no++)
             status = form_instr(p, r, no);
-    for (int r = 0; r < p->n && status == PEAL_OK; r++)
-        status = form_awaits(p, r);
-    for (int r = 0; r < p->n && status == PEAL_OK; r++)
-        status = all_arrive(p, r);
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+        for (int r = 0; r < p->n && status == PEAL_OK; r++)
+            status = ends[k](p, r);
     return status;
 }
