@@ -35,6 +35,8 @@ static bool decide(why *w)
     const peal_algo *forced = config->algo ? peali_algo_find(w->problem->kind, config->algo) : NULL;
     w->algo = forced ? forced : w->choice.algo;
     size_t slice_bytes = config->slice_bytes ? (size_t)config->slice_bytes : forced ? 0 : w->choice.slice_bytes;
+    bool staged = strcmp(w->transport, "shm") == 0;
+    slice_bytes = staged && (slice_bytes == 0 || slice_bytes > PEALI_TUNING_STAGED) ? PEALI_TUNING_STAGED : slice_bytes;
     w->slices = peali_tuning_slices(w->bytes, slice_bytes);
     if (w->algo && peali_algo_fits(w->algo, w->problem))
         return true;
@@ -63,7 +65,8 @@ static void print_decision(const why *w)
     else
         printf("  no row's algorithm fits, so the first one that does\n");
     if (config->slice_bytes)
-        printf("  PEAL_SLICE names the size of a slice: %s\n", peali_bytes_text((size_t)config->slice_bytes, size));
+        printf("  PEAL_SLICE names the size of a slice: %s%s\n", peali_bytes_text((size_t)config->slice_bytes, size),
+               config->slice_bytes > PEALI_TUNING_STAGED && strcmp(w->transport, "shm") == 0 ? "; 16M are staged" : "");
 }
 
 static void print_rows(const why *w)

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "comm/comm.h"
+#include "comm/select.h"
 #include "sched/tuning.h"
 #include "study/cost.h"
 #include "team.h"
@@ -269,6 +270,26 @@ static void test_shared_memory_is_bounded(void **state)
         }
 }
 
+static void note_slices(peal_comm *comm, int rank, void *ctx)
+{
+    peali_job job = {.count = (size_t)1 << 30, .type = PEAL_UINT8, .op = PEAL_SUM};
+    assert_int_equal(peal_comm_force(comm, PEAL_ALLREDUCE, "ring"), PEAL_OK);
+    assert_true(peali_select(comm, PEAL_ALLREDUCE, &job));
+    ((int *)ctx)[rank] = job.slices;
+}
+
+/* Nor where somebody names an algorithm, which is else in one slice. */
+static void test_staged_slices(void **state)
+{
+    const peali_layout apart[2] = {{.apart = true}, {.apart = true}};
+    int slices[2];
+    assert_int_equal(team_run_in(2, NULL, note_slices, slices), PEAL_OK);
+    assert_int_equal(slices[0], 64);
+    assert_int_equal(slices[1], 64);
+    assert_int_equal(team_run_in(2, apart, note_slices, slices), PEAL_OK);
+    assert_int_equal(slices[1], 1); /* messages are not staged */
+}
+
 enum { SIZES = 22 };
 
 static void note_choices(peal_comm *comm, int rank, void *ctx)
@@ -304,7 +325,7 @@ int main(void)
         cmocka_unit_test(test_hash),        cmocka_unit_test(test_slices),              cmocka_unit_test(test_ranks_agree),
         cmocka_unit_test(test_hosts),       cmocka_unit_test(test_shared_slices),
         cmocka_unit_test(test_shared_memory_is_bounded),
-        cmocka_unit_test(test_many_hosts),
+        cmocka_unit_test(test_many_hosts),     cmocka_unit_test(test_staged_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

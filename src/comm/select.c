@@ -88,10 +88,19 @@ static size_t on_rails(const peal_comm *comm, size_t bytes, size_t slices)
     return rails > 1 ? ceil_div(slices, rails) * rails : slices;
 }
 
-static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, peali_job *job)
+/*
+ * In one slice the whole vector would be staged, and what is staged is kept for the next call. Across hosts the table alone
+ * decides: an allgather in slices sends block by block, and may be among thousands.
+ */
+static size_t staged_slices(const peal_comm *comm, peal_kind kind, size_t bytes, const peali_job *job)
+{
+    bool stages = comm->reach.nranks > 1 && comm->reach.nranks == comm->nranks && !seen(comm, kind, job);
+    return stages ? ceil_div(bytes, PEALI_TUNING_STAGED) : 1;
+}
+
+static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, size_t least, peali_job *job)
 {
     size_t slices = comm->layout.slices ? (size_t)comm->layout.slices : peali_tuning_slices(bytes, slice_bytes);
-    size_t least = landing_slices(comm, bytes);
     slices = slices > least ? slices : least;
     slices = on_rails(comm, bytes, slices);
     slices = slices < job->count ? slices : job->count;
@@ -110,7 +119,9 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
     job->algo = choice.algo;
     if (!choice.algo)
         return false;
-    cut(comm, bytes, comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes, job);
+    size_t lands = landing_slices(comm, bytes), staged = staged_slices(comm, kind, bytes, job);
+    size_t slice_bytes = comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes;
+    cut(comm, bytes, slice_bytes, lands > staged ? lands : staged, job);
     job->mode = mode(comm, kind, bytes, job);
     int window = comm->layout.window ? comm->layout.window : PEALI_TUNING_WINDOW;
     window = job->mode == PEALI_PUSH ? comm->layout.landings : window;

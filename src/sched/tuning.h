@@ -86,8 +86,10 @@ typedef struct peali_tuning_choice {
 /* For BYTES of PROBLEM. A pure function; ALGO is NULL only where no algorithm fits. Threads: any. */
 peali_tuning_choice peali_tuning_choose(peali_tuning_span span, const peal_problem *problem, size_t bytes);
 
-/* Tags tell 2^16 slices apart; half of them keeps a fast rank's next call apart too. */
-enum { PEALI_TUNING_SLICES = 1 << 15 };
+enum {
+    PEALI_TUNING_SLICES = 1 << 15, /* tags tell 2^16 of them apart; half of them keeps a fast rank's next call apart too */
+    PEALI_TUNING_STAGED = 16 << 20, /* bytes of the longest slice that is staged: each rank takes up to 2 W of them */
+};
 
 /* K: the slices of BYTES. */
 static inline size_t peali_tuning_slices(size_t bytes, size_t slice_bytes)
