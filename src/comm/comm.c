@@ -396,8 +396,6 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     peal_comm *comm = peali_alloc(1, sizeof *comm);
     hello *all = peali_alloc((size_t)boot->nranks, sizeof *all);
     peal_status status = boot->agree(boot->ctx, net && comm && all ? PEAL_OK : PEAL_ERR_MEMORY);
-    if (status != PEAL_OK && net)
-        peali_net_failed(net, PEAL_ERR_NET); /* some rank may have none: it does not wait for all to have left theirs */
     if (comm)
         *comm = (peal_comm){.rank = boot->rank, .nranks = boot->nranks, .net = net, .premul = PEAL_TYPE_COUNT};
     if (comm)

@@ -142,6 +142,6 @@ peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
     PMPI_Comm_size(MPI_COMM_WORLD, &boot.places);
     status = peali_comm_create(&boot, have ? net : NULL, NULL, comm); /* which tells the other ranks */
     if (!have)
-        PMPI_Comm_free(&shadow);
+        peali_net_mpi_decline(shadow);
     return status;
 }

@@ -26,8 +26,8 @@ struct mpi_net {
     int64_t cancel_ns;        /* what is left of CANCEL_NS */
     MPI_Request *stuck;       /* receives that were not taken back */
     int nstuck;
-    bool failed;              /* a call was given up; any thread sets it */
-    MPI_Request all_left;     /* of one that this rank has left, in the chain of those */
+    bool settled;             /* this rank has left it, and MPI writes to no memory of the caller */
+    MPI_Request all_left;     /* then, in the chain of those */
     struct mpi_net *next;
 };
 
@@ -280,7 +280,7 @@ static void net_free(struct mpi_net *m)
 
 static void comm_free(struct mpi_net *m)
 {
-    if (release_stuck(m) && forget_strays(m))
+    if (m->settled && forget_strays(m))
         PMPI_Comm_free(&m->comm);
     net_free(m);
 }
@@ -325,15 +325,10 @@ static void hear_of_end(void)
     PMPI_Comm_free_keyval(&key);
 }
 
-static void mpi_forsake(peali_net *net)
-{
-    __atomic_store_n(&((struct mpi_net *)net)->failed, true, __ATOMIC_RELAXED);
-}
-
 /*
  * A rank that is still in a call may ask those who are done with it where they are. Where such a message comes after its
  * communicator is gone, Open MPI takes it for the next one's, and loses one of that. So a communicator lasts until all ranks have
- * left it; nobody waits for that. After a failure some never will.
+ * left it, also one that failed, which may be news to some; nobody waits for that before the end.
  */
 static void mpi_destroy(peali_net *net)
 {
@@ -344,8 +339,9 @@ static void mpi_destroy(peali_net *net)
         return;
     }
     pthread_mutex_lock(&leaving_lock);
-    bool lasts = !ends && m->nstuck == 0 && !__atomic_load_n(&m->failed, __ATOMIC_RELAXED);
-    if (lasts && PMPI_Ibarrier(m->comm, &m->all_left) == MPI_SUCCESS) {
+    bool lasts = !ends && PMPI_Ibarrier(m->comm, &m->all_left) == MPI_SUCCESS;
+    m->settled = release_stuck(m);
+    if (lasts) {
         m->next = leaving;
         leaving = m;
     } else {
@@ -353,6 +349,15 @@ static void mpi_destroy(peali_net *net)
     }
     free_left(&none_ns);
     pthread_mutex_unlock(&leaving_lock);
+}
+
+/* They leave theirs at once, too, and there is no memory to keep this one until they have. */
+void peali_net_mpi_decline(MPI_Comm shadow)
+{
+    MPI_Request all_left;
+    int64_t left_ns = RELEASE_NS;
+    if (PMPI_Ibarrier(shadow, &all_left) == MPI_SUCCESS && ends_within(&all_left, &left_ns))
+        PMPI_Comm_free(&shadow);
 }
 
 /* Not every MPI has it, Open MPI declares it in a header of its own, and a tool may answer in its place. */
@@ -395,8 +400,7 @@ peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net)
     m->net = (peali_net){.name = "mpi", .rank = rank, .nranks = nranks, .device_memory = takes_device_memory(), .card = m->host,
                          .card_bytes = sizeof m->host, .meet = mpi_meet, .describe = mpi_describe, .send = mpi_send,
                          .recv = mpi_recv, .recv_some = mpi_recv_some, .test = mpi_test, .cancel = mpi_cancel,
-                         .progress = mpi_progress, .flush = mpi_flush, .forsake = mpi_forsake, .destroy = mpi_destroy,
-                         .any_thread = takes_any_thread()};
+                         .progress = mpi_progress, .flush = mpi_flush, .destroy = mpi_destroy, .any_thread = takes_any_thread()};
     *net = &m->net;
     return PEAL_OK;
 }

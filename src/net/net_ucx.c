@@ -352,8 +352,6 @@ static void ucx_forsake(peali_net *net)
     struct ucx_net *u = (struct ucx_net *)net;
     for (int rail = 0; rail < u->nhubs; rail++)
         peali_ucx_hub_retire(u->hubs[rail]);
-    if (u->host)
-        peali_net_failed(u->host, PEAL_ERR_NET);
 }
 
 static void net_free(struct ucx_net *u)
