@@ -100,19 +100,21 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
     while (k < i->nwaits && !peali_run_pending(r, c, waits[k]))
         k++;
     const peali_instr *m = k < i->nwaits ? &p->instrs[waits[k]] : i;
-    char way[300];
+    int32_t awaited = peali_run_awaits(r, c);
+    char way[300], from[24] = "that have just come";
     if (m != i)
         peali_run_way(r, c, m, way, sizeof way);
     else
         describe_stuck(r, way, sizeof way);
+    if (awaited >= 0)
+        snprintf(from, sizeof from, "from rank %d", (int)awaited);
     if (m != i)
         snprintf(what, bytes, "%zu bytes %s rank %d on lane %d%s, slice %d of %d, instruction %d of %d",
                  peali_run_length(r, c, m, 0), m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, way, (int)c->slice,
                  (int)r->plan->job.slices, (int)waits[k], (int)p->ninstrs);
     else
-        snprintf(what, bytes, "%zu bytes from rank %d in shared memory, slice %d of %d, instruction %d of %d%s",
-                 peali_run_length(r, c, i, 0), (int)peali_run_awaits(r, c), (int)c->slice, (int)r->plan->job.slices, (int)c->pc,
-                 (int)p->ninstrs, way);
+        snprintf(what, bytes, "%zu bytes %s in shared memory, slice %d of %d, instruction %d of %d%s",
+                 peali_run_length(r, c, i, 0), from, (int)c->slice, (int)r->plan->job.slices, (int)c->pc, (int)p->ninstrs, way);
 }
 
 /* Says what the oldest slice waits for: the first message that is not over, ranks within reach, or the flush. */
