@@ -415,12 +415,40 @@ static void odd_files(void **state)
     peali_free(f);
 }
 
+/* Of a virtual function Linux knows what its card can, and not what its link is; nor need it know a rate. Neither is slow. */
+static void unknown_link(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "sys/devices/pci0001:00/0001:00:02.0:\n"
+        "  vendor = 0x15b3\n"
+        "  device = 0x101e\n"
+        "  current_link_width = 0\n"
+        "  max_link_width = 16\n"
+        "  current_link_speed = Unknown\n"
+        "  max_link_speed = 32.0 GT/s PCIe\n"
+        "  infiniband/mlx5_0/device -> ../../../0001:00:02.0\n"
+        "  infiniband/mlx5_0/ports/1/state = 4: ACTIVE\n"
+        "  infiniband/mlx5_0/ports/1/rate = 400 Gb/sec (4X NDR)\n"
+        "  infiniband/mlx5_0/ports/2/state = 4: ACTIVE\n"
+        "sys/class/infiniband:\n"
+        "  mlx5_0 -> ../../devices/pci0001:00/0001:00:02.0/infiniband/mlx5_0\n";
+    char why[256];
+    peali_fabric *f = read_text(text);
+    assert_int_equal(f->nports, 2);
+    for (int p = 0; p < 2; p++)
+        assert_false(peali_fabric_slow(f, p, why, sizeof why));
+    says(f, &whole, "  mlx5_0:1       ib    400 Gb/s 4X NDR  -                            -    -  no: this process");
+    peali_free(f);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_by_eight), cmocka_unit_test(slow_links), cmocka_unit_test(warnings),
         cmocka_unit_test(directs), cmocka_unit_test(distances),
         cmocka_unit_test(reasons), cmocka_unit_test(roce), cmocka_unit_test(bare), cmocka_unit_test(odd_files),
+        cmocka_unit_test(unknown_link),
     };
     folder = argc > 1 ? argv[1] : "tests/machines";
     snprintf(log_path, sizeof log_path, "test_fabric.%ld.log", (long)getpid());

@@ -66,6 +66,8 @@ static void read_pci(const char *dir, peali_pci *pci)
     pci->lanes_most = (int)read_number(real, "max_link_width", 0);
     pci->speed = read_speed(real, "current_link_speed");
     pci->speed_most = read_speed(real, "max_link_speed");
+    if (pci->lanes == 0 || pci->speed == 0) /* as of a virtual function, which tells what its card can, and no more */
+        pci->lanes = pci->lanes_most = pci->speed = pci->speed_most = 0;
 }
 
 typedef int order(const struct dirent **a, const struct dirent **b);

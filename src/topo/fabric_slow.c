@@ -32,7 +32,7 @@ bool peali_fabric_slow(const peali_fabric *f, int p, char *why, size_t bytes)
         int slot_of_other = pcie_mbit(other->pci.lanes, other->pci.speed);
         most = slot_of_other > most ? slot_of_other : most;
     }
-    if (best != port) {
+    if (best != port && port->rate_mbit > 0) {
         snprintf(why, bytes, "runs at %d Gb/s (%s), %s:%d at %d (%s): check its cable and switch", port->rate_mbit / 1000,
                  port->width, best->device, best->number, best->rate_mbit / 1000, best->width);
         return true;
