@@ -397,9 +397,7 @@ static void flush(struct rank *me)
 
 enum { BURST = 64, PIECE = 1500 };
 
-/* Over something else than the transport (test_net_loop.h, test_net_mpi.h): rank 0 hears when rank 1 tells; all meet. */
-static void hear_aside(void);
-static void tell_aside(void);
+/* Over something else than the transport (test_net_loop.h, test_net_mpi.h): all meet. */
 static void meet_aside(const struct rank *me);
 
 /*
@@ -413,40 +411,60 @@ static void one_way(struct rank *me)
     meet_aside(me);
 }
 
-/* Sends N messages, flushes, and drives nothing until they have come. */
-static void send_and_rest(struct rank *me, int n, const unsigned char *data)
+static void send_burst(struct rank *me, int peer, int n, const unsigned char *data)
 {
     peali_net_req reqs[BURST];
     for (int i = 0; i < n; i++)
-        send_to(me, 1, 12, data, PIECE, &reqs[i]);
+        send_to(me, peer, 12, data, PIECE, &reqs[i]);
     for (int i = 0; i < n; i++)
         wait_for(me, &reqs[i]);
-    flushed(me);
-    hear_aside();
 }
 
-static void come_late(struct rank *me, int n, unsigned char *data)
+static void receive_late(struct rank *me, long late_ns, int n, unsigned char *data)
 {
-    const struct timespec late = {.tv_nsec = 5000000};
+    const struct timespec late = {.tv_nsec = late_ns};
     peali_net_req req;
     nanosleep(&late, NULL);
     for (int i = 0; i < n && me->bad == 0; i++) {
         recv_from(me, 0, 12, data, PIECE, &req);
         wait_for(me, &req);
     }
-    tell_aside();
 }
 
-/* Bursts to a peer that comes late, some of which just fill the buffers on the way. MPI promises no such thing. */
+/*
+ * Bursts to a peer that comes late, some of which just fill the buffers on the way: who has flushed drives nothing until they have
+ * come. MPI promises no such thing.
+ */
 static void delivered(struct rank *me)
 {
     unsigned char data[PIECE] = {0};
     bool promised = strcmp(me->net->name, "mpi") != 0;
     for (int n = 1; promised && me->n == 2 && n <= BURST; n += 1 + n / 4) {
-        if (me->rank == 0)
-            send_and_rest(me, n, data);
-        else if (me->rank == 1)
-            come_late(me, n, data);
+        if (me->rank == 0) {
+            send_burst(me, 1, n, data);
+            flushed(me);
+        } else {
+            receive_late(me, 5000000, n, data);
+        }
+        meet_aside(me);
+    }
+}
+
+/* Likewise, where the second peer is sent to while a flush of what the first one gets is under way, and comes later still. */
+static void delivered_both(struct rank *me)
+{
+    unsigned char data[PIECE] = {0};
+    bool promised = strcmp(me->net->name, "mpi") != 0;
+    for (int n = 1; promised && me->n == 3 && n <= BURST; n++) {
+        if (me->rank == 0) {
+            send_burst(me, 1, n, data);
+            EXPECT(me, me->net->flush(me->net) >= PEAL_OK);
+            send_burst(me, 2, n, data);
+            flushed(me);
+        } else {
+            receive_late(me, me->rank == 1 ? 1000000 : 4000000, n, data);
+        }
+        meet_aside(me);
     }
 }
 
@@ -527,6 +545,7 @@ static struct test tests[] = {
     {"communicators are apart", apart, 1},
     {"flush", flush, 1},
     {"delivered without its sender", delivered, 2},
+    {"delivered, sent in a flush", delivered_both, 3},
     {"wrong length", wrong_length, 2},
     {"some length", some, 2},
     {"cancelled", cancelled, 2},

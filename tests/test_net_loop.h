@@ -56,8 +56,8 @@ static int met; /* in this run */
 
 static void meet_aside(const struct rank *me)
 {
-    __atomic_add_fetch(&met, 1, __ATOMIC_ACQ_REL);
-    while (__atomic_load_n(&met, __ATOMIC_ACQUIRE) < me->n)
+    int come = __atomic_add_fetch(&met, 1, __ATOMIC_ACQ_REL), all = (come + me->n - 1) / me->n * me->n;
+    while (__atomic_load_n(&met, __ATOMIC_ACQUIRE) < all)
         usleep(100);
 }
 
@@ -81,19 +81,6 @@ static int run_ranks(int n, play *body)
     peal_threads_destroy(&threads);
     assert_null(threads);
     return bad;
-}
-
-static int told; /* by rank 1, and not heard yet; release in tell_aside, acquire in hear_aside */
-
-static void hear_aside(void)
-{
-    while (!__atomic_exchange_n(&told, 0, __ATOMIC_ACQUIRE))
-        usleep(100);
-}
-
-static void tell_aside(void)
-{
-    __atomic_store_n(&told, 1, __ATOMIC_RELEASE);
 }
 
 static peal_threads *gather_place;

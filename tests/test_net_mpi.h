@@ -63,16 +63,6 @@ static int run_ranks(int n, play *body)
     return bad;
 }
 
-static void hear_aside(void)
-{
-    MPI_Recv(NULL, 0, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
-static void tell_aside(void)
-{
-    MPI_Send(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-}
-
 static void meet_aside(const struct rank *me)
 {
     for (int r = 1; r < me->n; r++) {

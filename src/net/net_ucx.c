@@ -35,7 +35,7 @@ struct ucx_net {
     peali_ucx_link *links;   /* to each rank's workers: by rank, and then by rail */
     int *unflushed;          /* links that were sent to since the last flush */
     int nunflushed;
-    void *fence;             /* to the last of them; NULL: none is under way */
+    void *fence;             /* to the first of them, others may come meanwhile; NULL: none is under way */
     int driven;              /* the rail that was driven last, beside those of requests under test */
     peali_ucx_pending *pending;
     int64_t left_ns[2]; /* of SEND_NS and RECV_NS */
@@ -302,19 +302,20 @@ static peal_status ucx_flush(peali_net *net)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     ucs_status_t status = UCS_OK;
-    int last = 0;
+    int first = 0;
     while (u->nunflushed > 0 && status == UCS_OK) {
-        last = u->unflushed[u->nunflushed - 1];
-        peali_ucx_hub *hub = lock(u, last % net->rails);
-        status = peali_ucx_link_flush(hub, &u->links[last], &u->fence);
+        first = u->unflushed[0];
+        peali_ucx_hub *hub = lock(u, first % net->rails);
+        status = peali_ucx_link_flush(hub, &u->links[first], &u->fence);
         peali_ucx_hub_unlock(hub);
-        u->nunflushed -= status == UCS_OK;
+        if (status == UCS_OK)
+            u->unflushed[0] = u->unflushed[--u->nunflushed];
     }
     char way[PEALI_NET_WAY];
     if (status == UCS_OK || status == UCS_INPROGRESS)
         return status == UCS_OK ? PEAL_OK : PEAL_IN_PROGRESS;
-    say_way(u, last / net->rails, last % net->rails, true, way, sizeof(way));
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, net->rank, "flush to rank %d (%s) failed: ucx says %s", last / net->rails, way,
+    say_way(u, first / net->rails, first % net->rails, true, way, sizeof(way));
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, net->rank, "flush to rank %d (%s) failed: ucx says %s", first / net->rails, way,
               u->ucp->ucs_status_string(status));
     return PEAL_ERR_NET;
 }
@@ -388,7 +389,7 @@ static void ucx_destroy(peali_net *net)
         peali_ucx_hub_unlock(hub);
     }
     if (u->fence) {
-        peali_ucx_hub *hub = lock(u, u->unflushed[u->nunflushed - 1] % net->rails);
+        peali_ucx_hub *hub = lock(u, u->unflushed[0] % net->rails);
         u->ucp->ucp_request_free(u->fence);
         peali_ucx_hub_unlock(hub);
     }
