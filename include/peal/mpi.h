@@ -22,6 +22,7 @@ extern "C" {
  *             on some: PEAL_ERR_NET. *COMM is written on success only.
  * Memory:     less than 1 MiB of the host for each other rank of it, taken when calls need it; and where buffers are not of
  *             peal_mem_alloc, twice what is in flight of a long call.
+ * End:        MPI_Finalize waits until all ranks have destroyed what this one has, 5 s at most, as for a rank that has died.
  * Collective: yes, over MPI_COMM.
  * Threads:    one per MPI_COMM; MPI_THREAD_MULTIPLE where several threads use Peal or MPI at once.    Blocks: until all have
  *             called.
