@@ -39,18 +39,20 @@ bool peali_ucx_link_use(peali_ucx_link *link, bool copied)
 {
     bool first = !link->unflushed;
     link->copied = copied || (link->copied && !first);
+    link->behind |= copied;
     link->unflushed = true;
     link->ep = link->peer->ep;
     return first;
 }
 
-static ucs_status_t fence_state(const peali_ucx_hub *hub, const peali_ucx_link *link, void **fence)
+static ucs_status_t fence_state(const peali_ucx_hub *hub, peali_ucx_link *link, void **fence)
 {
     if (!*fence && (link->ep != link->peer->ep || link->peer->broken))
         return UCS_ERR_CONNECTION_RESET;
     if (!link->copied)
         return UCS_OK;
     if (!*fence) {
+        link->behind = false;
         ucs_status_ptr_t answer = peali_ucx_hub_fence(hub, link->ep);
         if (!UCS_PTR_IS_PTR(answer))
             return UCS_PTR_RAW_STATUS(answer);
@@ -67,6 +69,8 @@ ucs_status_t peali_ucx_link_flush(peali_ucx_hub *hub, peali_ucx_link *link, void
         hub->ucp->ucp_request_free(*fence);
         *fence = NULL;
     }
+    if (status == UCS_OK && link->behind) /* another thread sent meanwhile */
+        return UCS_INPROGRESS;
     if (status == UCS_OK) {
         link->unflushed = false;
         link->flushed_ns = peali_clock_ns();

@@ -11,6 +11,7 @@ typedef struct peali_ucx_link {
     peali_ucx_peer *peer;
     bool unflushed;
     bool copied;        /* UCX may have copies of what was sent since the last flush */
+    bool behind;        /* and of what was sent behind the fence that is under way */
     ucp_ep_h ep;        /* that went by it */
     int64_t flushed_ns; /* when that was */
 } peali_ucx_link;
@@ -25,8 +26,8 @@ ucs_status_t peali_ucx_link_connect(peali_ucx_hub *hub, peali_ucx_link *link, bo
 bool peali_ucx_link_use(peali_ucx_link *link, bool copied);
 
 /*
- * UCS_OK once what was sent by LINK has left; UCS_INPROGRESS, then *FENCE, NULL at first, is a request of UCX; or an error. HUB's
- * lock is held.
+ * UCS_OK once what was sent by LINK has left; UCS_INPROGRESS, then *FENCE, NULL at first, is a request of UCX, or NULL: there is to
+ * be another one; or an error. HUB's lock is held.
  */
 ucs_status_t peali_ucx_link_flush(peali_ucx_hub *hub, peali_ucx_link *link, void **fence);
 
