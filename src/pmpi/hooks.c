@@ -97,7 +97,7 @@ static enum peali_pass why_not(struct ask *a)
         return PEALI_PASS_HANDLE;
     enum peali_pass why = see(a);
     if (why != PEALI_TAKE || a->error != MPI_SUCCESS)
-        return why;
+        return a->error != MPI_SUCCESS ? PEALI_TAKE : why;
     a->error = peali_attach_get(a->mpi_comm, &a->state);
     if (a->error != MPI_SUCCESS || a->state->pass != PEALI_TAKE)
         return a->error != MPI_SUCCESS ? PEALI_TAKE : a->state->pass;
