@@ -68,7 +68,7 @@ static bool right_mpi(void)
     static char version[8192]; /* MPICH's MPI_MAX_LIBRARY_VERSION_STRING, which is the longer one */
     int len;
     PMPI_Get_library_version(version, &len);
-    bool open_mpi = strstr(version, "Open MPI");
+    bool open_mpi = strstr(version, "Open MPI") || strstr(version, "FUJITSU MPI"); /* its kin; IBM's has the first name, too */
 #ifdef OPEN_MPI
     bool right = open_mpi;
 #else
