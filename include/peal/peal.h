@@ -344,7 +344,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_force(peal_comm *comm, peal_ki
 
 /*
  * Makes COMM cut every following call into slices of BYTES, which are then pipelined; 0 returns the choice to Peal, and
- * so to PEAL_SLICE. Where all ranks are of one host, what they do not see of each other's buffers goes in slices of 16 MiB at most.
+ * so to PEAL_SLICE. Where all ranks are of one host, what they do not see of each other's buffers goes in slices of 16 MiB at most,
+ * but for the first such call behind one whose buffers they saw.
  *
  * Units:      BYTES of the vector; of allgather and reduce_scatter: of all ranks together.
  * Collective: every rank gives the same size between the same two calls.

@@ -1,6 +1,6 @@
 /*
  * Selection by the tuning table. Its slices are for its own choice: an algorithm that was forced is cut where slices are forced
- * too.
+ * too, and where it would stage too much.
  */
 #include "comm/select.h"
 

@@ -14,7 +14,7 @@
  */
 PEAL_MUST_CHECK peal_status peali_net_mpi_create(MPI_Comm shadow, peali_net **net);
 
-/* Frees SHADOW where this rank got no net, and the others, which hear of that, destroy theirs. */
+/* Frees SHADOW where this rank got no net, and the others, which hear of that, destroy theirs: it waits for them 5 s at most. */
 void peali_net_mpi_decline(MPI_Comm shadow);
 
 #endif
