@@ -255,11 +255,11 @@ static peal_status share(const peali_bootstrap *boot, peal_comm *comm, const hel
         comm->cards[x] = all[comm->near[x]].host;
     bool known = peali_host_knows(host, comm->cards, sizeof *comm->cards, n, setting->shift);
     peal_status status = boot->agree(boot->ctx, known ? PEAL_OK : PEAL_ERR_UNSUPPORTED);
-    if (status == PEAL_OK)
+    if (status == PEAL_ERR_UNSUPPORTED)
+        status = boot->agree(boot->ctx, peali_host_meet(host, comm->cards, sizeof *comm->cards, n, setting->me, setting->shift));
+    if (host)
         peali_host_hang_up(host);
-    if (status != PEAL_ERR_UNSUPPORTED)
-        return status;
-    return boot->agree(boot->ctx, peali_host_meet(host, comm->cards, sizeof *comm->cards, n, setting->me, setting->shift));
+    return status;
 }
 
 static void alone(peal_comm *comm, peali_setting *setting)

@@ -447,10 +447,7 @@ bool peali_host_knows(peali_host *host, const peali_host_card *cards, size_t str
 peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me, ptrdiff_t *shift)
 {
     struct meeting m = {.host = host, .cards = (const unsigned char *)cards, .stride = stride, .n = n, .me = me, .shift = shift};
-    peal_status status = plan(&m) ? exchange(&m) : PEAL_ERR_UNSUPPORTED;
-    if (host)
-        peali_host_hang_up(host);
-    return status;
+    return plan(&m) ? exchange(&m) : PEAL_ERR_UNSUPPORTED;
 }
 
 void peali_host_hang_up(peali_host *host)

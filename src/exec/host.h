@@ -47,7 +47,7 @@ bool peali_host_knows(peali_host *host, const peali_host_card *cards, size_t str
 PEAL_MUST_CHECK peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me,
                                             ptrdiff_t *shift);
 
-/* Where all ranks know each other, and so none calls peali_host_meet: closes the socket. */
+/* Once all ranks have met, or know each other: closes the socket. Sooner, one that comes late would take this rank for gone. */
 void peali_host_hang_up(peali_host *host);
 
 /*
