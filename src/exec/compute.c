@@ -93,22 +93,36 @@ static bool streams(const peali_runner *r, const peali_instr *i, const peali_loc
     return past;
 }
 
+/*
+ * Buffers that are cold may be new to this process: a load before the first store has Linux map, in one fault, what pages the file
+ * has in the 64 KiB around; a store's fault maps one (mm/memory.c: do_fault_around).
+ */
+enum { AROUND = 64 << 10 };
+static void map_around(const unsigned char *at, size_t bytes)
+{
+    for (size_t o = 0; o < bytes; o += AROUND)
+        (void)*(const volatile unsigned char *)(at + o);
+}
+
 static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit)
 {
     const peali_loc *locs = r->plan->program->locs + i->locs;
     int32_t filled = first_slot(i, locs);
     int ndst = 0;
+    size_t bytes = peali_run_length(r, c, i, unit);
+    bool past = streams(r, i, locs);
     for (int32_t k = 0; k < i->nsrc; k++)
         r->src[k] = peali_run_address(r, c, i, locs[k], unit);
     for (int32_t k = i->nsrc; k < i->nsrc + i->ndst; k++) {
         if (locs[k].buf < 0 && k > filled)
             continue;
         r->dst[ndst] = peali_run_address(r, c, i, locs[k], unit);
+        if (past && r->shift[locs[k].rank] != 0)
+            map_around(r->dst[ndst], bytes);
         ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
     }
-    size_t count = peali_run_length(r, c, i, unit) / r->plan->elem_bytes;
     if (ndst > 0)
-        r->plan->reduce(r->dst, ndst, r->src, i->nsrc, count, streams(r, i, locs));
+        r->plan->reduce(r->dst, ndst, r->src, i->nsrc, bytes / r->plan->elem_bytes, past);
 }
 
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i)
