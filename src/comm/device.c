@@ -161,7 +161,7 @@ static int sharing(const peal_comm *comm, const card *all)
                 first = x < first ? x : first;
             }
         if (ranks > 1 && first == r && comm->rank == r)
-            peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, r, "%d ranks share this rank's GPU: they take turns, which is slow", ranks);
+            peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, r, "%d ranks share this rank's GPU: slow where MPS does not run", ranks);
         most = ranks > most ? ranks : most;
     }
     return most;
