@@ -19,9 +19,15 @@ typedef struct why {
     size_t slices;         /* K */
 } why;
 
+/* Buffers of the ranks' own: what is staged of them goes in slices of a bounded size. */
+static bool stages(const why *w)
+{
+    return strcmp(w->transport, "shm") == 0;
+}
+
 static int hosts(const why *w)
 {
-    return strcmp(w->transport, "shm") == 0 || strcmp(w->transport, "direct") == 0 ? 1 : w->problem->nnodes;
+    return stages(w) || strcmp(w->transport, "direct") == 0 ? 1 : w->problem->nnodes;
 }
 
 static bool decide(why *w)
@@ -35,8 +41,7 @@ static bool decide(why *w)
     const peal_algo *forced = config->algo ? peali_algo_find(w->problem->kind, config->algo) : NULL;
     w->algo = forced ? forced : w->choice.algo;
     size_t slice_bytes = config->slice_bytes ? (size_t)config->slice_bytes : forced ? 0 : w->choice.slice_bytes;
-    bool staged = strcmp(w->transport, "shm") == 0;
-    slice_bytes = staged && (slice_bytes == 0 || slice_bytes > PEALI_TUNING_STAGED) ? PEALI_TUNING_STAGED : slice_bytes;
+    slice_bytes = stages(w) && (slice_bytes == 0 || slice_bytes > PEALI_TUNING_STAGED) ? PEALI_TUNING_STAGED : slice_bytes;
     w->slices = peali_tuning_slices(w->bytes, slice_bytes);
     if (w->algo && peali_algo_fits(w->algo, w->problem))
         return true;
@@ -66,7 +71,7 @@ static void print_decision(const why *w)
         printf("  no row's algorithm fits, so the first one that does\n");
     if (config->slice_bytes)
         printf("  PEAL_SLICE names the size of a slice: %s%s\n", peali_bytes_text((size_t)config->slice_bytes, size),
-               config->slice_bytes > PEALI_TUNING_STAGED && strcmp(w->transport, "shm") == 0 ? "; 16M are staged" : "");
+               stages(w) && config->slice_bytes > PEALI_TUNING_STAGED ? "; 16M are staged" : "");
 }
 
 static void print_rows(const why *w)

@@ -145,7 +145,7 @@ static uint32_t exchange_threads(const peali_cuda_call *c)
 /* By lines, do not all slices have as many? The last one is the shortest. */
 static bool is_uneven(const peali_cuda_call *c)
 {
-    const uint64_t bytes = 8 * PEALI_CUDA_LINE_WORDS, longest = (c->slice_packs + (c->long_slices > 0)) * (uint64_t)PEALI_CUDA_PACK;
+    const uint64_t bytes = 8 * PEALI_CUDA_LINE_WORDS, longest = 8 * (uint64_t)slice_words(c);
     const uint64_t shortest = c->part_bytes - ((c->slices - 1) * (uint64_t)c->slice_packs + c->long_slices) * PEALI_CUDA_PACK;
     return (longest + bytes - 1) / bytes != (shortest + bytes - 1) / bytes;
 }

@@ -3,18 +3,10 @@
 
 #include "base/atomics.h"
 
-enum { SHOWN_IN = 1, SHOWN_OUT = 2 };
-
-/* The slot's number among those of all ranks within reach. */
-static int32_t slot_of(const peali_runner *r, peali_loc loc)
-{
-    return r->plan->program->land_start[loc.rank] - 1 - loc.buf;
-}
-
 peali_line *peali_run_landing(const peali_runner *r, const peali_cursor *c, peali_loc loc)
 {
     const peali_program *p = r->plan->program;
-    int32_t slot = slot_of(r, loc);
+    int32_t slot = peali_land_slot(p->land_start, loc);
     return &r->shown[p->land_home[slot]]->lines[c->area * PEALI_REACH_SLOTS + p->land_line[slot]];
 }
 
@@ -33,7 +25,7 @@ static bool at_home(const peali_runner *r, const peali_instr *i, peali_loc loc)
 {
     if (loc.rank != r->me)
         return false;
-    return loc.buf == PEAL_BUF_IN ? !r->plan->scale : !(r->plan->program->shown[i->first] & SHOWN_OUT);
+    return loc.buf == PEAL_BUF_IN ? !r->plan->scale : !(r->plan->program->shown[i->first] & PEALI_SHOWN_OUT);
 }
 
 static bool is_staged(const peali_runner *r, const peali_instr *i, peali_loc loc)
@@ -46,7 +38,7 @@ unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, c
 {
     const peali_plan *plan = r->plan;
     if (loc.buf < 0) {
-        int32_t slot = slot_of(r, loc);
+        int32_t slot = peali_land_slot(plan->program->land_start, loc);
         size_t packed = peali_plan_span(plan, i, unit, c->slice, plan->program->land_first[slot]).packed;
         if (plan->land_offset[slot] == PEALI_PLAN_IN_LINE)
             return peali_run_landing(r, c, loc)->data + packed;
@@ -158,7 +150,7 @@ static void fill(const peali_runner *r, const peali_cursor *c)
     peali_plan_given(r->plan, blocks);
     if (r->plan->scale)
         peali_plan_pack(r->plan, blocks, c->slice, packed, r->in, r->scalars);
-    while (!r->plan->scale && next_shown(r->plan->program, SHOWN_IN, blocks, &at, part))
+    while (!r->plan->scale && next_shown(r->plan->program, PEALI_SHOWN_IN, blocks, &at, part))
         peali_plan_pack(r->plan, part, c->slice, packed, r->in, r->scalars);
 }
 
@@ -167,7 +159,7 @@ static void drain(const peali_runner *r, const peali_cursor *c)
     const unsigned char *packed = (const unsigned char *)r->mine->front.out + (size_t)c->place * r->plan->slice_bytes;
     int32_t blocks[2], part[2], at = 0;
     peali_plan_wanted(r->plan, blocks);
-    while (next_shown(r->plan->program, SHOWN_OUT, blocks, &at, part))
+    while (next_shown(r->plan->program, PEALI_SHOWN_OUT, blocks, &at, part))
         peali_plan_unpack(r->plan, part, c->slice, packed, r->out, r->mine->front.past);
 }
 

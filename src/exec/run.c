@@ -129,7 +129,7 @@ static int32_t late(const peali_runner *r, const peali_cursor *c, const peali_in
     uint64_t g = peali_run_slice(r, c), stamp = peali_run_stamp(r, g) | PEALI_RUN_SEEN;
     for (int k = 0; k < i->nsrc; k++)
         if (locs[k].buf < 0 && (peali_load_relaxed(&peali_run_landing(r, c, locs[k])->value) | PEALI_RUN_SEEN) != stamp)
-            return p->land_home[p->land_start[locs[k].rank] - 1 - locs[k].buf];
+            return p->land_home[peali_land_slot(p->land_start, locs[k])];
     for (int32_t x = 0; x < r->nreach && i->kind == PEALI_I_ENTER; x++)
         if (x != r->me && (int64_t)peali_load_relaxed(&r->shown[x]->left.value) < (int64_t)g + 1 - r->lands.areas)
             return x;

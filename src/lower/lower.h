@@ -51,9 +51,17 @@ typedef struct peali_program {
     const int32_t *land_line;   /* and which of its lines that is: one for each of its instructions that fill any */
     const uint8_t *stores_to;   /* push: 1 for each rank within reach whose landing slots this rank stores to */
     bool all_hear;              /* of all others within reach. Push: all ends wait for all begins; else: each touches all others */
-    const uint8_t *shown;       /* from each cut on, bit 0: others within reach touch this rank's IN; 1: its OUT. No text has it */
+    const uint8_t *shown;       /* from each cut on, PEALI_SHOWN_* that others within reach touch of this rank. No text has it */
     const uint8_t *knows;       /* push: 1 for each rank within reach whose begin this rank's end waits for */
 } peali_program;
+
+enum { PEALI_SHOWN_IN = 1, PEALI_SHOWN_OUT = 2 };
+
+/* Where landing slot LOC is in land_*. */
+static inline int32_t peali_land_slot(const int32_t *land_start, peali_loc loc)
+{
+    return land_start[loc.rank] - 1 - loc.buf;
+}
 
 /*
  * Lowers ALGO for rank RANK. The ranks in REACH compute the same instructions in the same order, so they agree

@@ -132,7 +132,7 @@ static void put_homes(const peali_work *w, room *to)
             for (int32_t i = r->i.nsrc; i < r->i.nsrc + r->i.ndst; i++) {
                 if (r->locs[i].buf >= 0)
                     continue;
-                int32_t slot = to->land_start[r->locs[i].rank] - 1 - r->locs[i].buf;
+                int32_t slot = peali_land_slot(to->land_start, r->locs[i]);
                 to->land_home[slot] = (int16_t)x;
                 to->land_line[slot] = line;
                 fills = true;
@@ -165,7 +165,7 @@ static bool show(const peali_work *w, int y, int x, bool widens, uint8_t *shown)
         for (int32_t i = 0; i < r->i.nsrc + r->i.ndst; i++) {
             int buf = r->locs[i].buf;
             bool touches = r->locs[i].rank == x && (buf == PEAL_BUF_OUT || (buf == PEAL_BUF_IN && !widens));
-            uint8_t bit = buf == PEAL_BUF_OUT ? 2 : 1, any = 0, all = bit;
+            uint8_t bit = buf == PEAL_BUF_OUT ? PEALI_SHOWN_OUT : PEALI_SHOWN_IN, any = 0, all = bit;
             for (int32_t at = r->i.first; touches && at < r->i.end; at++) {
                 any |= shown[at] & bit;
                 all &= shown[at];

@@ -335,7 +335,7 @@ static void check_slot(reader *r, const peali_instr *i, peali_loc loc)
         if (slot >= p->nscratch || r->cuts[i->end] - r->cuts[loc.base] > r->slot_blocks[slot])
             peali_scan_fail(&r->scan, "scratch buffer %d does not hold these blocks", (int)slot);
     } else if (loc.buf < 0) {
-        int32_t no = r->land_start[loc.rank] - 1 - loc.buf;
+        int32_t no = peali_land_slot(r->land_start, loc);
         if (no >= r->land_start[loc.rank + 1])
             peali_scan_fail(&r->scan, "rank %d within reach has no landing slot %d", loc.rank, -1 - loc.buf);
         else if (i->kind != PEALI_I_EXIT && (r->land_first[no] != loc.base || r->land_end[no] < i->end))

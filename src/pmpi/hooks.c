@@ -96,11 +96,12 @@ static enum peali_pass why_not(struct ask *a)
     if (a->mpi_comm == MPI_COMM_NULL || !a->mpi_comm) /* 0: of a variable that was never set */
         return PEALI_PASS_HANDLE;
     enum peali_pass why = see(a);
-    if (why != PEALI_TAKE || a->error != MPI_SUCCESS)
-        return a->error != MPI_SUCCESS ? PEALI_TAKE : why;
-    a->error = peali_attach_get(a->mpi_comm, &a->state);
-    if (a->error != MPI_SUCCESS || a->state->pass != PEALI_TAKE)
-        return a->error != MPI_SUCCESS ? PEALI_TAKE : a->state->pass;
+    if (why == PEALI_TAKE && a->error == MPI_SUCCESS)
+        a->error = peali_attach_get(a->mpi_comm, &a->state);
+    if (a->error != MPI_SUCCESS)
+        return PEALI_TAKE;
+    if (why != PEALI_TAKE || a->state->pass != PEALI_TAKE)
+        return why != PEALI_TAKE ? why : a->state->pass;
     return a->root < 0 || a->root >= peal_comm_size(a->state->comm) ? PEALI_PASS_ROOT : PEALI_TAKE;
 }
 

@@ -225,7 +225,7 @@ static peal_status form_lines(peali_proving *p, int r)
         const peali_instr *i = &q->instrs[no];
         int32_t line = -1;
         for (const peali_loc *loc = q->locs + i->locs + i->nsrc; loc < q->locs + i->locs + i->nsrc + i->ndst; loc++) {
-            int32_t at = loc->buf < 0 ? q->land_start[loc->rank] - 1 - loc->buf : -1;
+            int32_t at = loc->buf < 0 ? peali_land_slot(q->land_start, *loc) : -1;
             if (at < 0)
                 continue;
             int32_t has = q->land_line[at];
@@ -248,7 +248,7 @@ static peal_status form_shown(peali_proving *p, int r)
         for (const peali_loc *loc = q->locs + i->locs; loc < q->locs + i->locs + i->nsrc + i->ndst; loc++) {
             const uint8_t *shown = p->program[p->domain[r] + loc->rank]->shown;
             bool own = loc->rank == q->me, right = true;
-            int bit = loc->buf == PEAL_BUF_OUT ? 2 : 1;
+            int bit = loc->buf == PEAL_BUF_OUT ? PEALI_SHOWN_OUT : PEALI_SHOWN_IN;
             if (!shown || loc->buf < 0 || loc->buf >= PEAL_BUF_TMP || (own && loc->buf == PEAL_BUF_IN))
                 continue;
             for (int32_t at = i->first; at < i->end; at++)
