@@ -2,7 +2,7 @@
 # Races Peal against other MPIs on this host, in two halves, for the second may have to run where there is no network:
 #
 #     sh bench/peers.sh fetch DIR           Open MPI 5, MPICH 5 and Intel MPI from PyPI, stripped, as DIR/peers.tar.xz
-#     sh bench/peers.sh run -n 16 --peers DIR/peers.tar.xz [--out DIR] [--quick] [--only peal,intel] [--sizes 16:64M]
+#     sh bench/peers.sh run -n 16 --peers DIR/peers.tar.xz [--out DIR] [--quick | --others] [--only peal,intel] [--sizes 16:64M]
 #
 # The system's Open MPI (4.1) needs no fetching. `run` builds Peal (in --build DIR, build by default), compiles peers/race.c for
 # each MPI, and has peers/peers.py race them: tables and acceptance lines on stdout, all figures as JSON. `run -n 4 --help` lists

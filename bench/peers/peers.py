@@ -82,7 +82,7 @@ class Race:
                          **{launch.candidate.name: launch.library for launch in launches}}
         out = flags.out or os.path.join("bench/results", report.machine_name(machine()))
         os.makedirs(out, exist_ok=True)
-        self.path = os.path.join(out, f"peers-{self.n}.json")
+        self.path = os.path.join(out, f"peers-{self.n}{'-others' if flags.others else ''}.json")
 
     def turn(self, launch, job, algo, seconds, calls=MOST_CALLS):
         patience = 20 + seconds + self.n * job.bytes / (1 << 28)
@@ -222,9 +222,13 @@ def plan(race, sizes):
     for shape in ({"inplace": True}, {"double": True}, {"double": True, "inplace": True}):
         race.sweep("allreduce", sizes, budget, **shape)
         race.sweep("allreduce", sizes, budget, rotated=True, **shape)
+    plan_others(race, sizes)
+
+
+def plan_others(race, sizes):
     for kind in KINDS:
         least = 4 * race.n if kind in ("allgather", "reduce_scatter") else 0
-        race.sweep(kind, [0] if kind == "barrier" else [size for size in sizes if size >= least], budget / 2)
+        race.sweep(kind, [0] if kind == "barrier" else [size for size in sizes if size >= least], race.flags.budget / 2)
 
 
 def bytes_of(text):
@@ -249,6 +253,7 @@ def arguments():
     parser.add_argument("--only", default="", metavar="NAME,...", help="candidates whose names begin so: peal,intel")
     parser.add_argument("--sizes", type=sizes_of, default=sizes_of("16:64M"), metavar="A:B", help="by 4; 16:64M")
     parser.add_argument("--quick", action="store_true", help="float sum out of place, against intel and mpich; two minutes")
+    parser.add_argument("--others", action="store_true", help="the other collectives alone")
     parser.add_argument("--seconds", type=float, help="for everything; 480, with --quick 120")
     parser.add_argument("--budget", type=float, default=0.06, metavar="SECONDS", help="for a candidate and a size; 0.06")
     parser.add_argument("--out", metavar="DIR", help="for the results; bench/results/<machine>")
@@ -315,7 +320,7 @@ def main():
         if not launches:
             sys.exit("peers: no candidate is there")
         race = Race(flags, launches, trouble)
-        plan(race, flags.sizes)
+        (plan_others if flags.others else plan)(race, flags.sizes)
         finish(race)
     finally:
         for launch in launches:
