@@ -399,6 +399,70 @@ static void faults(void **state)
     peal_mem_free(warm);
 }
 
+/* Broadcasts of ROOT's buffer, of this kind of memory, and a barrier, at whose begin ranks take note of them. */
+static void broadcast(peal_comm *comm, const rooms *r, int root, bool shared, size_t count)
+{
+    bool sees = world_rank == root ? shared : (world_rank + root) % 2;
+    uint32_t *buffer = (sees ? r->shared : r->ordinary)[0];
+    for (size_t i = 0; i < count; i++)
+        buffer[i] = world_rank == root ? (uint32_t)(i * 7 + count) : 0;
+    assert_int_equal(peal_broadcast(buffer, count, PEAL_UINT32, root, comm, NULL), PEAL_OK);
+    for (size_t i = 0; i < count; i++)
+        if (buffer[i] != (uint32_t)(i * 7 + count))
+            fail_msg("element %zu of %zu is %u", i, count, buffer[i]);
+    assert_int_equal(peal_barrier(comm, NULL), PEAL_OK);
+}
+
+/* Of a broadcast only its root's memory counts, and all ranks are of one mind about it, whatever algorithm it takes. */
+static void broadcasts_tell(void **state)
+{
+    static const bool seen[] = {true, true, false, false, true, false};
+    const size_t counts[] = {1, 200, 5000, (size_t)world_size * LONGEST};
+    rooms r;
+    peal_comm *comm;
+    rooms_open(&r);
+    assert_int_equal(world_comm(NULL, world_size, world_rank, &comm), PEAL_OK);
+    alarm(SCENE_SECONDS);
+    for (int a = -1; a < 0 || peali_algos[a]; a++) {
+        if (a >= 0 && peali_algos[a]->kind != PEAL_BROADCAST)
+            continue;
+        if (a >= 0 && peal_comm_force(comm, PEAL_BROADCAST, peali_algos[a]->name) != PEAL_OK)
+            continue;
+        for (size_t k = 0; k < 4 * (sizeof seen / sizeof *seen); k++) {
+            broadcast(comm, &r, (int)k % world_size, seen[k / 4], counts[k % 4]);
+            int size = 63 - __builtin_clzll(counts[k % 4] * sizeof(uint32_t)), mine = comm->seen[PEAL_BROADCAST] >> size & 1;
+            assert_true(world_all(mine) || world_all(!mine));
+            assert_true(a >= 0 || mine == seen[k / 4]);
+        }
+    }
+    peal_comm_destroy(&comm);
+    rooms_close(&r);
+}
+
+/* The first reduce of a size tells all ranks of all memory, and the table's row for that holds from then on. */
+static void reduces_tell(void **state)
+{
+    const size_t count = (size_t)world_size * LONGEST;
+    rooms r;
+    rooms_open(&r);
+    alarm(SCENE_SECONDS);
+    for (int shared = 0; shared < 2; shared++) {
+        uint32_t **at = shared ? r.shared : r.ordinary;
+        peal_comm *comm;
+        assert_int_equal(world_comm(NULL, world_size, world_rank, &comm), PEAL_OK);
+        for (int k = 0; k < 3; k++) {
+            memset(at[0], k + 1, count * sizeof(uint32_t));
+            uint32_t *out = world_rank == 1 ? at[1] : NULL;
+            assert_int_equal(peal_reduce(at[0], out, count, PEAL_UINT32, PEAL_BOR, 1, comm, NULL), PEAL_OK);
+            assert_true(world_rank != 1 || at[1][count - 1] == 0x01010101u * (unsigned)(k + 1));
+            assert_int_equal(peal_barrier(comm, NULL), PEAL_OK);
+            assert_true(world_all((comm->seen[PEAL_REDUCE] != 0) == shared));
+        }
+        peal_comm_destroy(&comm);
+    }
+    rooms_close(&r);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +472,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(cost),
         cmocka_unit_test(long_calls_land),
         cmocka_unit_test(faults),
+        cmocka_unit_test(broadcasts_tell),
+        cmocka_unit_test(reduces_tell),
     };
     scenes = argc > 1 ? atoi(argv[1]) : scenes;
     calls = argc > 2 ? atoi(argv[2]) : calls;

@@ -57,10 +57,24 @@ int peali_select_size(const peal_comm *comm, peal_kind kind, const peali_job *jo
     return 63 - __builtin_clzll(vector_bytes(comm, kind, job) | 1);
 }
 
+static bool says(const peal_comm *comm, const uint64_t *sizes, peal_kind kind, const peali_job *job)
+{
+    return comm->reach.nranks == comm->nranks && (sizes[kind] >> peali_select_size(comm, kind, job) & 1);
+}
+
 /* Did all ranks see each other's buffers in the last call of this size? All of them know it. */
 static bool seen(const peal_comm *comm, peal_kind kind, const peali_job *job)
 {
-    return comm->reach.nranks == comm->nranks && (comm->seen[kind] >> peali_select_size(comm, kind, job) & 1);
+    return says(comm, comm->seen, kind, job);
+}
+
+/*
+ * In a reduce down a tree ranks do not find out what memory the others have. The first of its size takes the row for memory that
+ * all see: what is sent all ways tells, where it lands.
+ */
+static bool explores(const peal_comm *comm, peal_kind kind, const peali_job *job)
+{
+    return kind == PEAL_REDUCE && comm->reach.nranks == comm->nranks && !says(comm, comm->tried, kind, job);
 }
 
 /*
@@ -113,13 +127,15 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
     size_t bytes = vector_bytes(comm, kind, job);
     peal_problem problem = peali_comm_problem(comm, kind, job->op, job->root);
     peali_tuning_choice choice = {.algo = comm->forced[kind]};
+    bool first = !choice.algo && explores(comm, kind, job);
     if (!choice.algo)
-        choice = peali_tuning_choose(comm->tuned[seen(comm, kind, job)][kind], &problem, bytes);
+        choice = peali_tuning_choose(comm->tuned[first || seen(comm, kind, job)][kind], &problem, bytes);
     job->kind = kind;
     job->algo = choice.algo;
     if (!choice.algo)
         return false;
-    size_t lands = landing_slices(comm, bytes), staged = staged_slices(comm, kind, bytes, job);
+    size_t lands = first ? ceil_div(bytes, comm->layout.land_bytes / 2) : landing_slices(comm, bytes);
+    size_t staged = staged_slices(comm, kind, bytes, job);
     size_t slice_bytes = comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes;
     cut(comm, bytes, slice_bytes, lands > staged ? lands : staged, job);
     job->mode = mode(comm, kind, bytes, job);

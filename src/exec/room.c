@@ -214,7 +214,7 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     r->out = (unsigned char *)((uintptr_t)r->out - (kind == PEAL_REDUCE_SCATTER ? before : 0));
     bool in = !plan->scale && seen(r, r->in, plan->given), out = seen(r, r->out, plan->wanted);
     bool touched = plan->program->mode == PEALI_PULL && plan->program->nreach > 1; /* by peers, who do so in pull only */
-    r->seen = in && out;
+    r->seen = kind != PEAL_BROADCAST ? in && out : in || plan->program->rank != plan->job.root;
     r->staged_in = plan->scale || (touched && !in); /* filling it multiplies */
     r->staged_out = touched && !out;
     r->shift[r->me] = touched && r->pooled ? peali_pool_alias() : 0;

@@ -174,11 +174,13 @@ static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_in
     if (c->slice > 0 || r->plan->program->mode == PEALI_PUSH)
         return PEAL_OK;
     const peali_loc *locs = r->plan->program->locs + i->locs;
+    bool broadcast = r->plan->job.algo->kind == PEAL_BROADCAST;
     for (int32_t k = 0; k < i->nsrc + i->ndst; k++) {
         const peali_front *front = &r->shown[locs[k].rank]->front;
         if (peali_load_relaxed(&front->call) != r->call)
             return PEAL_ERR_MISMATCH;
-        r->seen &= !front->staged;
+        if (!broadcast || locs[k].buf == PEAL_BUF_IN) /* of the root: the others' count for nothing */
+            r->seen &= !(front->staged & (broadcast ? 1 : 3));
     }
     return PEAL_OK;
 }

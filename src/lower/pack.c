@@ -225,6 +225,26 @@ static bool all_meet(peali_work *w)
     return all;
 }
 
+static bool meets_in(const peali_work *w, int x)
+{
+    for (int32_t k = 0; k < w->code[x].n; k++) {
+        const peali_rec *r = w->code[x].at[k];
+        for (int32_t i = 0; i < r->i.nsrc; i++)
+            if (r->locs[i].rank != x && r->locs[i].buf == PEAL_BUF_IN)
+                return true;
+    }
+    return false;
+}
+
+/* Pull, a broadcast: does each other rank touch IN of the root, which alone has one? Push: what lands comes from there. */
+static bool root_tells(const peali_work *w)
+{
+    int met = 0;
+    for (int x = 0; x < w->reach->nranks; x++)
+        met += meets_in(w, x);
+    return w->mode == PEALI_PUSH || met == w->reach->nranks - 1;
+}
+
 peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_program **out)
 {
     peali_arena arena = {0};
@@ -261,6 +281,7 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
     put_neighbours(w, x, &to);
     put_shown(w, x, &to);
     p->all_hear = w->mode == PEALI_PUSH ? all_know(w) : all_meet(w);
+    p->tells = algo->kind == PEAL_BROADCAST ? root_tells(w) : p->all_hear;
     p->instrs = to.instrs;
     p->locs = to.locs;
     p->waits = to.waits;
