@@ -32,7 +32,10 @@ for prefix in "$peers"/ucx*/libucx; do
         run "$@" "$transports"
     done
     UCX_TLS=tcp,self
-    run "$@" "$net" ucx rails
+    case $version in
+        1.20.*) ;; # finds no way from lo to lo, which one of the rails is (openucx/ucx#11202)
+        *) run "$@" "$net" ucx rails ;;
+    esac
     grep -h 'via ucx by' "$dir"/log.* | sort | uniq
     grep -q "ucx $version\$" "$dir/log.0" || fail "it is another one"
     echo "ucx $version: all pass"
