@@ -19,6 +19,7 @@ typedef struct request {
     const peal_algo *algo;
     peal_problem problem;
     int32_t node[MOST_RANKS];
+    int listed; /* ranks of `node`; 0: no --nodes */
     int rank; /* -1: all */
     bool reach;
     peali_mode mode;
@@ -82,7 +83,7 @@ static bool set_nodes(request *q, const char *text)
         if (!*text)
             break;
     }
-    q->problem.nranks = n;
+    q->listed = n;
     q->problem.node = q->node;
     return true;
 }
@@ -147,7 +148,11 @@ static int find(request *q, const char *kind, const char *name)
     if (!q->algo && !q->bytes)
         return misuse(q->why ? "no size" : "no algorithm", name);
     if (q->problem.nranks == 0)
+        q->problem.nranks = q->listed;
+    if (q->problem.nranks == 0)
         return misuse("-n or --nodes is missing after", name);
+    if (q->listed && q->listed != q->problem.nranks)
+        return misuse("-n and --nodes have different numbers of ranks after", name);
     if (q->rank >= q->problem.nranks || q->problem.root >= q->problem.nranks)
         return misuse("the rank or root is not below the number of ranks of", name);
     if (q->why || peali_algo_fits(q->algo, &q->problem))

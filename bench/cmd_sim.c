@@ -67,7 +67,7 @@ static bool set_link(peali_link_cost *link, const char *text)
     if (sscanf(text, "%lf,%lf%c", &us, &gbs, &more) != 2 || !(us >= 0) || !(gbs > 0))
         return false;
     *link = (peali_link_cost){.send_ns = us * 1e3, .byte_ns = 1 / gbs};
-    return true;
+    return us <= 1e15 && link->byte_ns <= 1e15;
 }
 
 static bool set_reduce(request *q, const char *text)

@@ -37,10 +37,13 @@ refuses 2 "unknown flag '-z'" show allreduce ring -z
 refuses 2 "4+x" show allreduce ring --nodes 4+x
 refuses 2 "nodes is missing" show allreduce ring
 refuses 2 "not below" show allreduce ring -n 4 -r 4
+refuses 2 "different numbers of ranks" show allreduce hierarchical --nodes 2+2 -n 8
+refuses 2 "different numbers of ranks" show --why allreduce 1M -n 3 --nodes 2+2
 refuses 2 ring check --algo rign
 refuses 2 "missing after 'allreduce'" sim allreduce
 refuses 2 rign sim allreduce -n 4 --algo rign
 refuses 2 "wrong value '1;2'" sim allreduce -n 4 --near '1;2'
+refuses 2 "wrong value 'inf,1'" sim allreduce -n 4 --near inf,1
 refuses 2 "takes --topo, --rdma" info now
 refuses 2 "no collective 'barrier'" tune barrier
 refuses 2 "wrong value '12X'" tune -b 12X
@@ -105,6 +108,8 @@ if command -v gnuplot > gnuplot_path; then
     grep -q '<svg' race.svg || die "the plot is no SVG"
     "$peal" bench allreduce --threads 2 -e 16 -n 1 --plot "it's \"a\".svg" > out 2> err || die "a plot"
     grep -q '<svg' "it's \"a\".svg" || die "a plot's name that has quotes"
+    (ulimit -f 4 && trap '' XFSZ && exec "$peal" bench allreduce --threads 2 -e 16 -n 1 --plot cut.svg) 2> err | cat > out
+    grep -q 'a full disk has cut cut.svg' err || die "nothing says that a plot was cut"
 else
     grep -q 'gnuplot is not installed' err || die "nothing says that gnuplot is missing"
 fi
