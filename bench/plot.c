@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "report.h"
@@ -95,6 +96,21 @@ static void script(FILE *to, const peali_race *race, const peali_origin *host, c
     lines(to, race);
 }
 
+/* gnuplot does not say that a disk was full. What is no file, as a pipe, cannot be read again. */
+static bool complete(const char *file)
+{
+    char end[16] = "";
+    struct stat is;
+    if (stat(file, &is) != 0 || !S_ISREG(is.st_mode))
+        return true;
+    FILE *from = fopen(file, "r");
+    bool whole = from && fseek(from, 1 - (long)sizeof end, SEEK_END) == 0 && fread(end, 1, sizeof end - 1, from) > 0 &&
+                 strstr(end, "</svg>");
+    if (from)
+        fclose(from);
+    return whole;
+}
+
 bool peali_plot_svg(const peali_race *race, const peali_origin *host, const char *file)
 {
     signal(SIGPIPE, SIG_IGN); /* gnuplot may be missing: the pipe then has no reader */
@@ -102,11 +118,11 @@ bool peali_plot_svg(const peali_race *race, const peali_origin *host, const char
     if (to)
         script(to, race, host, file);
     int status = to ? pclose(to) : -1;
-    if (status == 0)
+    if (status == 0 && complete(file))
         return true;
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 127)
         fprintf(stderr, "peal bench: no plot: gnuplot is not installed (Debian: apt-get install gnuplot-nox)\n");
     else
-        fprintf(stderr, "peal bench: no plot: gnuplot failed on %s\n", file);
+        fprintf(stderr, "peal bench: no plot: %s %s\n", status == 0 ? "a full disk has cut" : "gnuplot failed on", file);
     return false;
 }
