@@ -31,6 +31,7 @@ usage() {
 }
 
 while [ $# -gt 0 ]; do
+    case $1 in -N | -r | --rate | --links) [ $# -gt 1 ] || usage "$1 wants a value" ;; esac
     case $1 in
     -N) hosts=$2; shift ;;
     -r) ranks=$2; shift ;;
@@ -44,12 +45,15 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || usage "there is no command behind --"
 case $hosts in '' | 0* | *[!0-9]* | ????*) usage "-N $hosts: this is no number of hosts" ;; esac
+[ "$hosts" -le 254 ] || usage "-N $hosts: there are addresses for 254 hosts"
 case +$ranks+ in *[!0-9+]* | *++* | *+0*) usage "-r $ranks: these are no numbers of ranks" ;; esac
 # shellcheck disable=SC2086
 sizes=$(IFS=+; set -- $ranks; echo $#)
 [ "$sizes" = 1 ] || [ "$sizes" = "$hosts" ] || usage "-r $ranks: this is not one number for each of $hosts hosts"
 case $links in 1 | 2) ;; *) usage "--links $links: it is 1 or 2" ;; esac
-case $rate in [0-9]*) ;; *) usage "--rate $rate: it is as 100mbit, or 1gbit" ;; esac
+unit=${rate##*[0-9]}
+case ${rate%"$unit"} in '' | 0* | *[!0-9]*) unit= ;; esac
+case $unit in bit | kbit | mbit | gbit) ;; *) usage "--rate $rate: it is as 100mbit, or 1gbit" ;; esac
 
 for tool in ip tc unshare "$mpirun"; do
     command -v "$tool" > /dev/null || lack "no $tool: apt-get install iproute2 util-linux openmpi-bin"

@@ -23,11 +23,14 @@ if command -v setpriv > /dev/null && [ "$(id -u)" = 0 ]; then
     [ $? = 77 ] && grep -q '^skipped: cluster.sh: only root' "$dir/out" || die "no root is not said"
 fi
 
-for wrong in '-N 0' '-N x' '-r x' '-r 1++1' '-r 1+1+1' '--links 3' '--rate much' '--bogus'; do
+for wrong in '-N 0' '-N x' '-r x' '-r 1++1' '-r 1+1+1' '--links 3' '--rate much' '--rate 1gbits' '--rate 0' \
+    '--rate 1mkbit' '-N 255' '--bogus'; do
     # shellcheck disable=SC2086
     sh cluster.sh -N 2 $wrong -- true > "$dir/out" 2>&1
     [ $? = 2 ] && grep -q "^cluster.sh: $wrong" "$dir/out" || die "$wrong is not refused"
 done
+sh cluster.sh -N 2 -r > "$dir/out" 2>&1
+[ $? = 2 ] && grep -q "^cluster.sh: -r wants a value" "$dir/out" || die "a flag without its value"
 
 # shellcheck disable=SC2016
 look='echo "$CLUSTER_HOST $(hostname) $(hostname -I) $(ls /dev/shm | wc -l) $(cat /sys/class/net/eth0/mtu)"; touch /dev/shm/$$'
@@ -62,6 +65,9 @@ kill -TERM $one
 wait $one
 [ $? = 143 ] || die "a signal does not end it"
 [ -z "$(left $one)" ] || die "left after a signal: $(left $one)"
+
+(cd .. && python3 -B bench/cluster/cluster.py --goodput false --hosts 2 --ranks 1 --only goodput --out "$dir") > "$dir/out" 2>&1 &&
+    die "a measurement of bench/cluster.sh that failed counts as one"
 
 # What runs in a cluster of bench/cluster.sh ends with that, and so does the cluster.
 printf '#!/bin/sh\necho "$CLUSTER_SWITCH" > %s/switch\nsleep 1000\n' "$dir" > "$dir/goodput"

@@ -41,7 +41,9 @@ def arguments():
     p.add_argument("--calls", type=int, default=0, help="timed calls of each size in a round (as many as 0.3 s hold)")
     p.add_argument("--only", type=parts, default=PARTS, help=f"of {','.join(PARTS)}")
     p.add_argument("--out", default=".", help="folder for cluster.json")
-    return p.parse_args()
+    q = p.parse_args()
+    q.trouble = False  # something failed, or was wrong
+    return q
 
 
 def cluster(q, hosts, ranks, command, links=1, rate=None, **env):
@@ -59,6 +61,7 @@ def cluster(q, hosts, ranks, command, links=1, rate=None, **env):
         sys.exit(out.strip())
     if run.returncode != 0:
         print(f"cluster: {hosts}x{ranks} {' '.join(command)}: exit {run.returncode}\n{out}{error}", file=sys.stderr)
+        q.trouble = True
         return None
     return out
 
@@ -116,6 +119,7 @@ def race_job(q, hosts, ranks, pml, coll):
     wrong = [row for row in rows if not row["verified"]]
     if wrong:
         print(f"cluster: wrong results: {wrong}", file=sys.stderr)
+        q.trouble = True
     pairs = {}
     for row in rows:
         pairs.setdefault(row["bytes"], {})[row["impl"]] = row
@@ -187,6 +191,7 @@ def main():
             out["race"] += race(q, hosts, ranks)
     with open(os.path.join(q.out, "cluster.json"), "w") as f:
         json.dump(out, f, indent=1)
+    sys.exit(q.trouble)
 
 
 main()
