@@ -5,6 +5,7 @@
  */
 #include "pmpi/attach.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,12 +60,25 @@ __attribute__((constructor)) static void see_preload(void)
     preloaded = list && strstr(list, "libpeal_mpi");
 }
 
+/* MPI's own ABI (MPI 5.0, chapter 20), which MPICH, Intel MPI and Open MPI have in a library beside that of their own. */
+static bool standard_abi(void)
+{
+    int (*ask)(int *, int *), major = -1, minor;
+    *(void **)&ask = dlsym(RTLD_DEFAULT, "PMPI_Abi_get_version");
+    return ask && ask(&major, &minor) == MPI_SUCCESS && major >= 0;
+}
+
 /*
- * The program's MPI comes before the one that this library brings along, and so is the one that answers. Handles of the other kind
+ * The program's MPI comes before the one that this library brings along, and so is the one that answers. Handles of another kind
  * mean nothing to it; Open MPI's, which are longer, do not even pass through MPICH's. MPIs of MPICH's ABI have names of their own.
  */
 static bool right_mpi(void)
 {
+    if (standard_abi()) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "the program was built for the standard ABI of MPI (libmpi_abi.so), and this "
+                  "interposer for %s's own: build it for that", for_mpi);
+        return false;
+    }
     static char version[8192]; /* MPICH's MPI_MAX_LIBRARY_VERSION_STRING, which is the longer one */
     int len;
     PMPI_Get_library_version(version, &len);

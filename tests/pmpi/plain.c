@@ -1,4 +1,7 @@
-/* COUNT allreduces on MPI_COMM_WORLD and what is expected of them: plain COUNT WHAT. TEST_VERSION: what this MPI says that it is. */
+/*
+ * COUNT allreduces on MPI_COMM_WORLD and what is expected of them: plain COUNT WHAT. TEST_VERSION: what this MPI says that it is;
+ * TEST_ABI: the version of the standard ABI that it says it has.
+ */
 #include <dlfcn.h>
 
 #include "pmpi.h"
@@ -12,6 +15,16 @@ __attribute__((visibility("default"))) int PMPI_Get_library_version(char *versio
     if (!said)
         return mpi(version, len);
     *len = (int)strlen(strcpy(version, said));
+    return MPI_SUCCESS;
+}
+
+int PMPI_Abi_get_version(int *major, int *minor); /* of MPI 5 */
+
+__attribute__((visibility("default"))) int PMPI_Abi_get_version(int *major, int *minor)
+{
+    const char *said = getenv("TEST_ABI");
+    *major = said ? atoi(said) : -1;
+    *minor = said ? 0 : -1;
     return MPI_SUCCESS;
 }
 
