@@ -2,14 +2,67 @@
 #include "pmpi/behind.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
 
+#if MPI_VERSION >= 4
+/*
+ * Calls with counts of MPI_Count where the program's MPI, of version 3, has none: a program that looks which there are, as mpi4py
+ * does, finds this library's.
+ */
+static int allreduce_c(const void *send, void *recv, MPI_Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    return n > INT_MAX ? MPI_ERR_COUNT : peali_behind.allreduce(send, recv, (int)n, type, op, comm);
+}
+
+static int allgather_c(const void *send, MPI_Count ns, MPI_Datatype type, void *recv, MPI_Count nr, MPI_Datatype as, MPI_Comm comm)
+{
+    return ns > INT_MAX || nr > INT_MAX ? MPI_ERR_COUNT : peali_behind.allgather(send, (int)ns, type, recv, (int)nr, as, comm);
+}
+
+static int reduce_scatter_block_c(const void *send, void *recv, MPI_Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    return n > INT_MAX ? MPI_ERR_COUNT : peali_behind.reduce_scatter_block(send, recv, (int)n, type, op, comm);
+}
+
+static int reduce_scatter_c(const void *send, void *recv, const MPI_Count counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    int n = 0, error = PMPI_Comm_size(comm, &n);
+    int *small = error == MPI_SUCCESS ? malloc((size_t)n * sizeof *small) : NULL;
+    for (int r = 0; small && r < n; r++) {
+        small[r] = (int)counts[r];
+        error = counts[r] > INT_MAX ? MPI_ERR_COUNT : error;
+    }
+    if (error == MPI_SUCCESS)
+        error = small ? peali_behind.reduce_scatter(send, recv, small, type, op, comm) : MPI_ERR_NO_MEM;
+    free(small);
+    return error;
+}
+
+static int bcast_c(void *buf, MPI_Count n, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    return n > INT_MAX ? MPI_ERR_COUNT : peali_behind.bcast(buf, (int)n, type, root, comm);
+}
+
+static int reduce_c(const void *send, void *recv, MPI_Count n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
+{
+    return n > INT_MAX ? MPI_ERR_COUNT : peali_behind.reduce(send, recv, (int)n, type, op, root, comm);
+}
+
+struct peali_behind peali_behind = {
+    .allreduce_c = allreduce_c, .allgather_c = allgather_c, .reduce_scatter_block_c = reduce_scatter_block_c,
+    .reduce_scatter_c = reduce_scatter_c, .bcast_c = bcast_c, .reduce_c = reduce_c,
+};
+#else
 struct peali_behind peali_behind;
+#endif
 
-/* Behind this library, or, where the program names MPI before it, the first there is. */
+/* Behind this library, or, where the program names MPI before it, the first there is; what FUNCTION was where there is none. */
 static void find(const char *name, void *function)
 {
     void *f = dlsym(RTLD_NEXT, name);
-    *(void **)function = f ? f : dlsym(RTLD_DEFAULT, name);
+    f = f ? f : dlsym(RTLD_DEFAULT, name);
+    *(void **)function = f ? f : *(void **)function;
 }
 
 __attribute__((constructor)) static void find_all(void)
@@ -23,4 +76,12 @@ __attribute__((constructor)) static void find_all(void)
     find("PMPI_Barrier", &peali_behind.barrier);
     find("PMPI_Alloc_mem", &peali_behind.alloc_mem);
     find("PMPI_Free_mem", &peali_behind.free_mem);
+#if MPI_VERSION >= 4
+    find("PMPI_Allreduce_c", &peali_behind.allreduce_c);
+    find("PMPI_Allgather_c", &peali_behind.allgather_c);
+    find("PMPI_Reduce_scatter_block_c", &peali_behind.reduce_scatter_block_c);
+    find("PMPI_Reduce_scatter_c", &peali_behind.reduce_scatter_c);
+    find("PMPI_Bcast_c", &peali_behind.bcast_c);
+    find("PMPI_Reduce_c", &peali_behind.reduce_c);
+#endif
 }

@@ -16,6 +16,14 @@ struct peali_behind {
     int (*barrier)(MPI_Comm);
     int (*alloc_mem)(MPI_Aint, MPI_Info, void *);
     int (*free_mem)(void *);
+#if MPI_VERSION >= 4
+    int (*allreduce_c)(const void *, void *, MPI_Count, MPI_Datatype, MPI_Op, MPI_Comm);
+    int (*allgather_c)(const void *, MPI_Count, MPI_Datatype, void *, MPI_Count, MPI_Datatype, MPI_Comm);
+    int (*reduce_scatter_block_c)(const void *, void *, MPI_Count, MPI_Datatype, MPI_Op, MPI_Comm);
+    int (*reduce_scatter_c)(const void *, void *, const MPI_Count[], MPI_Datatype, MPI_Op, MPI_Comm);
+    int (*bcast_c)(void *, MPI_Count, MPI_Datatype, int, MPI_Comm);
+    int (*reduce_c)(const void *, void *, MPI_Count, MPI_Datatype, MPI_Op, int, MPI_Comm);
+#endif
 };
 
 /* Written before main. */

@@ -6,11 +6,12 @@
 
 #include <limits.h>
 
-long long peali_bytes_of(int count, MPI_Datatype type)
+long long peali_bytes_of(long long count, MPI_Datatype type)
 {
     MPI_Count each = 0;
+    long long all;
     PMPI_Type_size_x(type, &each);
-    return (long long)each * count;
+    return __builtin_mul_overflow((long long)each, count, &all) ? LLONG_MAX : all;
 }
 
 enum {
@@ -18,7 +19,7 @@ enum {
     LOOK = 8192  /* bytes from which on that is worth a look: for less, packing takes less time */
 };
 
-static bool plain(MPI_Datatype type, int count, int *left);
+static bool plain(MPI_Datatype type, long long count, int *left);
 
 /* Are its handles MPI's own, not to be freed? Those of Fortran's kinds are. */
 static bool basic(int combiner)
@@ -61,7 +62,7 @@ static bool built_in_order(MPI_Datatype type, int integers, int addresses, int t
 }
 
 /* As peali_bytes_plain, of COUNT elements. The next one follows at once: a pair type has a gap at its end. LEFT: of FIELDS. */
-static bool plain(MPI_Datatype type, int count, int *left)
+static bool plain(MPI_Datatype type, long long count, int *left)
 {
     int integers, addresses, types, combiner, size;
     MPI_Aint first, extent;
@@ -70,7 +71,7 @@ static bool plain(MPI_Datatype type, int count, int *left)
     PMPI_Type_get_extent(type, &first, &extent);
     if (first != 0 || extent != size)
         return false;
-    bool looks = (long long)size * count >= LOOK;
+    bool looks = (double)size * (double)count >= LOOK;
     return basic(combiner) || (looks && built_in_order(type, integers, addresses, types, combiner, left));
 }
 
@@ -87,7 +88,7 @@ static int off_bottom(peali_elements *at, void *address)
     MPI_Datatype moved;
     PMPI_Get_address(address, &here);
     MPI_Aint back = -here;
-    int error = PMPI_Type_create_hindexed(1, &at->count, &back, at->type, &moved);
+    int error = PMPI_Type_create_hindexed(1, &(int){(int)at->count}, &back, at->type, &moved);
     if (error != MPI_SUCCESS)
         return error;
     *at = (peali_elements){address, 1, moved, at->comm};
@@ -101,7 +102,7 @@ int peali_bytes_pack(const peali_elements *elements, void *packed, size_t bytes)
     bool bottom = at.buf == MPI_BOTTOM;
     int error = bottom ? off_bottom(&at, packed) : MPI_SUCCESS;
     if (error == MPI_SUCCESS)
-        error = PMPI_Pack(at.buf, at.count, at.type, packed, (int)bytes, &position, at.comm);
+        error = PMPI_Pack(at.buf, (int)at.count, at.type, packed, (int)bytes, &position, at.comm);
     if (at.type != elements->type)
         PMPI_Type_free(&at.type);
     return error;
@@ -114,7 +115,7 @@ int peali_bytes_unpack(const peali_elements *elements, void *packed, size_t byte
     bool bottom = at.buf == MPI_BOTTOM;
     int error = bottom ? off_bottom(&at, packed) : MPI_SUCCESS;
     if (error == MPI_SUCCESS)
-        error = PMPI_Unpack(packed, (int)bytes, &position, at.buf, at.count, at.type, at.comm);
+        error = PMPI_Unpack(packed, (int)bytes, &position, at.buf, (int)at.count, at.type, at.comm);
     if (at.type != elements->type)
         PMPI_Type_free(&at.type);
     return error;

@@ -15,18 +15,18 @@
 /* Elements in a program's memory. */
 typedef struct peali_elements {
     void *buf; /* only read where they are packed */
-    int count; /* 1 or more */
+    long long count; /* 1 or more */
     MPI_Datatype type;
     MPI_Comm comm; /* hears of errors, such as a type that was not committed */
 } peali_elements;
 
-/* Bytes that COUNT elements of TYPE travel as: equal where signatures are. Threads: any. */
-long long peali_bytes_of(int count, MPI_Datatype type);
+/* Bytes that COUNT elements of TYPE travel as, LLONG_MAX at most: equal where signatures are. Threads: any. */
+long long peali_bytes_of(long long count, MPI_Datatype type);
 
 /* True where the elements AT are known to lie in memory as they travel. Threads: any. */
 bool peali_bytes_plain(const peali_elements *at);
 
-/* The elements AT in the BYTES at PACKED, and back. Returns MPI_SUCCESS, or an error that the handler of comm has heard of. */
+/* The elements AT in the BYTES at PACKED (to INT_MAX), and back. MPI_SUCCESS, or an error that the handler of comm has heard of. */
 int peali_bytes_pack(const peali_elements *at, void *packed, size_t bytes);
 int peali_bytes_unpack(const peali_elements *at, void *packed, size_t bytes);
 

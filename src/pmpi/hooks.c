@@ -1,6 +1,6 @@
 /*
- * The collectives of MPI that Peal stands in front of: the blocking ones with counts of int. Nonblocking and persistent calls, and
- * those that end in _c, are MPI's.
+ * The collectives of MPI that Peal stands in front of: the blocking ones, with counts of int and, where MPI has such, of MPI_Count
+ * (mpi4py takes these). Nonblocking and persistent calls are MPI's.
  *
  * Open MPI's Fortran bindings call PMPI_X with MPI_IN_PLACE already translated, C programs call MPI_X: both are exported, and
  * MPI's own PMPI_X, found behind this library, is what a call is passed on to. MPICH's Fortran bindings call MPI_X in C, and MPICH
@@ -34,6 +34,7 @@ struct ask {
     peal_kind kind;
     long long count;   /* of elements; of bytes where they only move */
     const int *counts; /* of MPI_Reduce_scatter: one for each rank; else NULL */
+    const MPI_Count *large_counts; /* of MPI_Reduce_scatter_c */
     MPI_Datatype mpi_type;
     MPI_Op mpi_op;
     int root;
@@ -46,21 +47,26 @@ struct ask {
     bool told; /* the program's handler has heard of it */
 };
 
+static long long count_of(const struct ask *a, int r)
+{
+    return a->counts ? a->counts[r] : a->large_counts[r];
+}
+
 /* One count for all ranks is what peal_reduce_scatter takes. */
 static enum peali_pass see_counts(struct ask *a)
 {
     int n = 0;
     a->error = PMPI_Comm_size(a->mpi_comm, &n);
-    a->count = a->counts[0];
+    a->count = count_of(a, 0);
     for (int r = 1; r < n; r++)
-        if (a->counts[r] != a->counts[0])
+        if (count_of(a, r) != a->count)
             return PEALI_PASS_UNEQUAL;
     return PEALI_TAKE;
 }
 
 static enum peali_pass see_reduction(struct ask *a)
 {
-    enum peali_pass why = a->counts ? see_counts(a) : PEALI_TAKE;
+    enum peali_pass why = a->counts || a->large_counts ? see_counts(a) : PEALI_TAKE;
     if (why != PEALI_TAKE)
         return why;
     return a->count <= 0 ? PEALI_PASS_COUNT : peali_handles_find(a->mpi_type, a->mpi_op, &a->type, &a->op);
@@ -72,7 +78,7 @@ static enum peali_pass see_bytes(struct ask *a)
     if (a->mpi_type == MPI_DATATYPE_NULL || !a->mpi_type)
         return PEALI_PASS_HANDLE;
     if (a->count > 0)
-        a->count = peali_bytes_of((int)a->count, a->mpi_type);
+        a->count = peali_bytes_of(a->count, a->mpi_type);
     return a->count <= 0 ? PEALI_PASS_COUNT : a->count > INT_MAX ? PEALI_PASS_LARGE : PEALI_TAKE;
 }
 
@@ -161,14 +167,17 @@ static int run_allreduce(const struct ask *a, const void *send, void *recv)
     return peali_stage_end(&s, s.error);
 }
 
+static int allreduce(struct ask *a, const void *send, void *recv)
+{
+    if (a->error == MPI_SUCCESS)
+        a->error = run_allreduce(a, send, recv);
+    return finish(a);
+}
+
 PEAL_PUBLIC int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     struct ask a = {.kind = PEAL_ALLREDUCE, .count = count, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
-    if (!take(&a))
-        return peali_behind.allreduce(send, recv, count, type, op, comm);
-    if (a.error == MPI_SUCCESS)
-        a.error = run_allreduce(&a, send, recv);
-    return finish(&a);
+    return take(&a) ? allreduce(&a, send, recv) : peali_behind.allreduce(send, recv, count, type, op, comm);
 }
 
 /* In place at the root alone; the others' RECV is not theirs to look at. */
@@ -190,14 +199,17 @@ static int run_reduce(const struct ask *a, const void *send, void *recv)
     return peali_stage_end(&s, s.error);
 }
 
+static int reduce(struct ask *a, const void *send, void *recv)
+{
+    if (a->error == MPI_SUCCESS)
+        a->error = run_reduce(a, send, recv);
+    return finish(a);
+}
+
 PEAL_PUBLIC int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
 {
     struct ask a = {.kind = PEAL_REDUCE, .count = count, .mpi_type = type, .mpi_op = op, .root = root, .mpi_comm = comm};
-    if (!take(&a))
-        return peali_behind.reduce(send, recv, count, type, op, root, comm);
-    if (a.error == MPI_SUCCESS)
-        a.error = run_reduce(&a, send, recv);
-    return finish(&a);
+    return take(&a) ? reduce(&a, send, recv) : peali_behind.reduce(send, recv, count, type, op, root, comm);
 }
 
 /*
@@ -233,24 +245,23 @@ static int run_reduce_scatter(const struct ask *a, const void *send, void *recv)
     return peali_stage_end(&s, s.error);
 }
 
+static int reduce_scatter(struct ask *a, const void *send, void *recv)
+{
+    if (a->error == MPI_SUCCESS)
+        a->error = run_reduce_scatter(a, send, recv);
+    return finish(a);
+}
+
 PEAL_PUBLIC int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     struct ask a = {.kind = PEAL_REDUCE_SCATTER, .count = count, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
-    if (!take(&a))
-        return peali_behind.reduce_scatter_block(send, recv, count, type, op, comm);
-    if (a.error == MPI_SUCCESS)
-        a.error = run_reduce_scatter(&a, send, recv);
-    return finish(&a);
+    return take(&a) ? reduce_scatter(&a, send, recv) : peali_behind.reduce_scatter_block(send, recv, count, type, op, comm);
 }
 
 PEAL_PUBLIC int MPI_Reduce_scatter(const void *send, void *recv, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     struct ask a = {.kind = PEAL_REDUCE_SCATTER, .counts = counts, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
-    if (!take(&a))
-        return peali_behind.reduce_scatter(send, recv, counts, type, op, comm);
-    if (a.error == MPI_SUCCESS)
-        a.error = run_reduce_scatter(&a, send, recv);
-    return finish(&a);
+    return take(&a) ? reduce_scatter(&a, send, recv) : peali_behind.reduce_scatter(send, recv, counts, type, op, comm);
 }
 
 /* Packs, and unpacks, where there was no error yet. MPI itself tells the program's handler of one here. */
@@ -294,22 +305,25 @@ static void run_bcast(struct ask *a, const peali_elements *data)
     peali_attach_room_end(a->state);
 }
 
+static int bcast(struct ask *a, peali_elements data)
+{
+    if (a->error == MPI_SUCCESS) {
+        const void *first = peali_stage_first(&data);
+        peali_stage s = peali_stage_begin(a->state->comm, first, first);
+        bool at_root = peal_comm_rank(a->state->comm) == a->root;
+        peali_stage_elements(&s, &data, 1, at_root ? PEALI_STAGE_READ : PEALI_STAGE_WRITTEN);
+        a->error = s.error;
+        if (a->error == MPI_SUCCESS)
+            run_bcast(a, &data);
+        a->error = peali_stage_end(&s, a->error);
+    }
+    return finish(a);
+}
+
 PEAL_PUBLIC int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
     struct ask a = {.kind = PEAL_BROADCAST, .count = count, .mpi_type = type, .root = root, .mpi_comm = comm};
-    if (!take(&a))
-        return peali_behind.bcast(buf, count, type, root, comm);
-    if (a.error == MPI_SUCCESS) {
-        peali_elements data = {buf, count, type, comm};
-        const void *first = peali_stage_first(&data);
-        peali_stage s = peali_stage_begin(a.state->comm, first, first);
-        peali_stage_elements(&s, &data, 1, peal_comm_rank(a.state->comm) == root ? PEALI_STAGE_READ : PEALI_STAGE_WRITTEN);
-        a.error = s.error;
-        if (a.error == MPI_SUCCESS)
-            run_bcast(&a, &data);
-        a.error = peali_stage_end(&s, a.error);
-    }
-    return finish(&a);
+    return take(&a) ? bcast(&a, (peali_elements){buf, count, type, comm}) : peali_behind.bcast(buf, count, type, root, comm);
 }
 
 /* The elements of rank R in the buffer ALL of an allgather. */
@@ -354,25 +368,30 @@ static void run_allgather(struct ask *a, const peali_elements *give, const peali
     peali_attach_room_end(a->state);
 }
 
+static int allgather(struct ask *a, peali_elements give, peali_elements all)
+{
+    if (a->error == MPI_SUCCESS) {
+        bool in_place = give.buf == MPI_IN_PLACE;
+        const void *first = peali_stage_first(&all);
+        peali_stage s = peali_stage_begin(a->state->comm, in_place ? first : peali_stage_first(&give), first);
+        peali_stage_elements(&s, &give, 1, PEALI_STAGE_READ);
+        peali_stage_elements(&s, &all, peal_comm_size(a->state->comm), PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));
+        a->error = s.error;
+        if (a->error == MPI_SUCCESS)
+            run_allgather(a, &give, &all);
+        a->error = peali_stage_end(&s, a->error);
+    }
+    return finish(a);
+}
+
 PEAL_PUBLIC int MPI_Allgather(const void *send, int sendcount, MPI_Datatype sendtype, void *recv, int recvcount,
                               MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ask a = {.kind = PEAL_ALLGATHER, .count = recvcount, .mpi_type = recvtype, .mpi_comm = comm};
     if (!take(&a))
         return peali_behind.allgather(send, sendcount, sendtype, recv, recvcount, recvtype, comm);
-    if (a.error == MPI_SUCCESS) {
-        peali_elements give = {(void *)send, sendcount, sendtype, comm}, all = {recv, recvcount, recvtype, comm};
-        bool in_place = send == MPI_IN_PLACE;
-        const void *first = peali_stage_first(&all);
-        peali_stage s = peali_stage_begin(a.state->comm, in_place ? first : peali_stage_first(&give), first);
-        peali_stage_elements(&s, &give, 1, PEALI_STAGE_READ);
-        peali_stage_elements(&s, &all, peal_comm_size(a.state->comm), PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));
-        a.error = s.error;
-        if (a.error == MPI_SUCCESS)
-            run_allgather(&a, &give, &all);
-        a.error = peali_stage_end(&s, a.error);
-    }
-    return finish(&a);
+    return allgather(&a, (peali_elements){(void *)send, sendcount, sendtype, comm},
+                     (peali_elements){recv, recvcount, recvtype, comm});
 }
 
 PEAL_PUBLIC int MPI_Barrier(MPI_Comm comm)
@@ -384,6 +403,50 @@ PEAL_PUBLIC int MPI_Barrier(MPI_Comm comm)
         a.error = error_of(peal_barrier(a.state->comm, NULL));
     return finish(&a);
 }
+
+#if MPI_VERSION >= 4
+PEAL_PUBLIC int MPI_Allreduce_c(const void *send, void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_ALLREDUCE, .count = count, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
+    return take(&a) ? allreduce(&a, send, recv) : peali_behind.allreduce_c(send, recv, count, type, op, comm);
+}
+
+PEAL_PUBLIC int MPI_Reduce_c(const void *send, void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_REDUCE, .count = count, .mpi_type = type, .mpi_op = op, .root = root, .mpi_comm = comm};
+    return take(&a) ? reduce(&a, send, recv) : peali_behind.reduce_c(send, recv, count, type, op, root, comm);
+}
+
+PEAL_PUBLIC int MPI_Reduce_scatter_block_c(const void *send, void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                                           MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_REDUCE_SCATTER, .count = count, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
+    return take(&a) ? reduce_scatter(&a, send, recv) : peali_behind.reduce_scatter_block_c(send, recv, count, type, op, comm);
+}
+
+PEAL_PUBLIC int MPI_Reduce_scatter_c(const void *send, void *recv, const MPI_Count counts[], MPI_Datatype type, MPI_Op op,
+                                     MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_REDUCE_SCATTER, .large_counts = counts, .mpi_type = type, .mpi_op = op, .mpi_comm = comm};
+    return take(&a) ? reduce_scatter(&a, send, recv) : peali_behind.reduce_scatter_c(send, recv, counts, type, op, comm);
+}
+
+PEAL_PUBLIC int MPI_Bcast_c(void *buf, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_BROADCAST, .count = count, .mpi_type = type, .root = root, .mpi_comm = comm};
+    return take(&a) ? bcast(&a, (peali_elements){buf, count, type, comm}) : peali_behind.bcast_c(buf, count, type, root, comm);
+}
+
+PEAL_PUBLIC int MPI_Allgather_c(const void *send, MPI_Count sendcount, MPI_Datatype sendtype, void *recv, MPI_Count recvcount,
+                                MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ask a = {.kind = PEAL_ALLGATHER, .count = recvcount, .mpi_type = recvtype, .mpi_comm = comm};
+    if (!take(&a))
+        return peali_behind.allgather_c(send, sendcount, sendtype, recv, recvcount, recvtype, comm);
+    return allgather(&a, (peali_elements){(void *)send, sendcount, sendtype, comm},
+                     (peali_elements){recv, recvcount, recvtype, comm});
+}
+#endif
 
 #define SAME(name) __attribute__((visibility("default"), alias(name)))
 #ifdef OPEN_MPI
