@@ -388,6 +388,8 @@ static void log_file(void **state)
     assert_int_equal(lines(said), 2);
     assert_non_null(strstr(said, "cannot open PEAL_LOG_FILE"));
     assert_non_null(strstr(said, "[peal] warn rank 3: count 7\n"));
+    in_child(log_each, SETTINGS("PEAL_LOG_FILE=/dev/full")); /* what a full disk does not take */
+    assert_string_equal(said, "[peal] warn rank 3: count 7\n");
 }
 
 static void *log_many(void *arg)

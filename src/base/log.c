@@ -52,10 +52,12 @@ static void expand(const char *pattern, char *path, size_t room)
     }
 }
 
-static void put(int fd, const char *line, size_t len)
+static bool put(int fd, const char *line, size_t len)
 {
-    while (write(fd, line, len) < 0 && errno == EINTR)
+    ssize_t took;
+    while ((took = write(fd, line, len)) < 0 && errno == EINTR)
         continue;
+    return took == (ssize_t)len;
 }
 
 static void open_file(void)
@@ -72,7 +74,7 @@ static void open_file(void)
     }
     int len = snprintf(line, sizeof(line), "[peal] warn: cannot open PEAL_LOG_FILE %s: %s; logging to stderr\n", path,
                        strerror(errno));
-    put(STDERR_FILENO, line, (size_t)len);
+    (void)put(STDERR_FILENO, line, (size_t)len);
 }
 
 /* Programs close descriptors that are not theirs, and the number is then that of a file of their own. */
@@ -116,7 +118,9 @@ void peali_log(enum peali_log_level level, enum peali_log_subsys subsys, int ran
         if (line[i] == '\n')
             line[i] = ' ';
     line[len++] = '\n';
-    put(where(), line, len);
+    int fd = where();
+    if (!put(fd, line, len) && fd != STDERR_FILENO) /* a full disk */
+        (void)put(STDERR_FILENO, line, len);
     pthread_setcancelstate(cancel, &(int){0});
     errno = kept;
 }
