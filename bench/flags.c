@@ -339,10 +339,15 @@ int peali_flags_parse(int argc, char **argv, peali_flags *flags)
     flags->kind = (peal_kind)kind;
     opterr = 0;
     int code = help ? parse_all(argc, argv, flags) : parse_all(argc - 1, argv + 1, flags);
-    if (flags->vs_mpi)
+    const unsigned types = flags->types;
+    if (flags->vs_mpi) {
         flags->ops &= ~(1u << PEAL_AVG);
+        flags->types &= ~(1u << PEAL_FP8_E4M3 | 1u << PEAL_FP8_E5M2 | 1u << PEAL_FP16 | 1u << PEAL_BF16);
+    }
     if (code == -1 && !flags->ops)
         return refuse("MPI, the peer, has no op", "avg");
+    if (code == -1 && !flags->types)
+        return refuse("MPI, the peer, has no type", type_name(__builtin_ctz(types)));
     if (code == -1 && flags->min_bytes > flags->max_bytes)
         return refuse("the last size (-e) is below the first (-b):", peali_flags_order(flags->max_bytes, flags->min_bytes, sizes));
     return code;

@@ -35,16 +35,16 @@ static int64_t of_three_bits(peal_op op, int rank, int nranks, int k)
     return op == PEAL_AVG ? (int64_t)mean + (at == 0) - (at == 1) : at < h % 8;
 }
 
-/* Entry K of a rank: such that products and sums of few bits stay small, and conjunctions are sometimes true. */
+/* Entry K of a rank: products and sums of few bits stay small, conjunctions are sometimes true, and bools are 0 or 1. */
 static int64_t value(peal_type type, peal_op op, int rank, int nranks, int k)
 {
     uint32_t h = mix((uint32_t)rank, (uint32_t)k);
-    bool rare = h % 16 == 0, few_bits = type == PEAL_FP16 || type == PEAL_BF16;
+    bool rare = h % 16 == 0, few_bits = type == PEAL_FP16 || type == PEAL_BF16 || type == PEAL_BOOL;
     if ((type == PEAL_FP8_E4M3 || type == PEAL_FP8_E5M2) && (op == PEAL_SUM || op == PEAL_AVG))
         return of_three_bits(op, rank, nranks, k);
     switch (op) {
     case PEAL_PROD: return 1 + rare;
-    case PEAL_LAND: return rare ? 0 : 1 + h / 16 % 7;
+    case PEAL_LAND: return rare ? 0 : few_bits ? 1 : 1 + h / 16 % 7;
     case PEAL_BAND: return rare ? 0x7f ^ 1 << h / 16 % 7 : 0x7f;
     case PEAL_AVG: return about_mean(rank, nranks, k, few_bits || peal_type_bytes(type) == 1 ? 2 : 16);
     default: return h % (few_bits ? 2 : 16);

@@ -51,6 +51,12 @@ for how in "tune -o" "bench allreduce --json"; do
     grep -q '^# ' out && die "the ranks begin before they look at the file"
 done
 
+# The MPI's own takes part in all that MPI has, and gives what Peal gives; what it has not is refused.
+"$@" -n 2 "$peal" bench allreduce --vs mpi -t all -o all -b 64 -e 64 -n 2 > out 2>&1 || die "a race of all types with the MPI's"
+grep -q ' bool *lxor *out openmpi' out && grep -q ' complex_double *prod *out openmpi' out || die "the MPI's own lacks a type"
+"$@" -n 2 "$peal" bench allreduce --vs mpi -t bf16 > out 2>&1 && die "a race of a type that MPI has not is not refused"
+grep -q "MPI, the peer, has no type 'bf16'" out || die "a type that MPI has not is not named"
+
 # Ranks with different tables are told so.
 "$@" -n 1 env PEAL_TUNING=table "$peal" bench allreduce -b 16 -e 16 : -n 1 "$peal" bench allreduce -b 16 -e 16 > out 2>&1 &&
     die "different tables are not refused"
