@@ -16,6 +16,12 @@ race() {
     sh bench/peers.sh run -n 2 --build "$build" --out "$dir" --budget 0.003 "$@" > "$dir/out" 2>&1
 }
 
+for wrong in "-n 0" "-n -1" "--seconds 0" "--budget x"; do
+    # shellcheck disable=SC2086
+    race $wrong
+    [ $? = 2 ] && grep -q "argument ${wrong% *}: invalid .* above 0 value: '${wrong#* }'" "$dir/out" || die "$wrong is not refused"
+done
+
 race --only openmpi4,peal --sizes 64:64 || die "the race failed"
 grep -q 'ordinary .*allreduce against the best peer, geometric mean' "$dir/out" || die "no acceptance lines"
 python3 - "$dir/peers-2.json" <<'P' || die "the file is not whole"

@@ -247,15 +247,25 @@ def sizes_of(text):
     return sizes
 
 
+def above_0(number):
+    def read(text):
+        value = number(text)
+        if not value > 0:
+            raise ValueError
+        return value
+    read.__name__ = number.__name__ + " above 0"
+    return read
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="peers.sh run")
-    parser.add_argument("-n", type=int, required=True, metavar="RANKS")
+    parser.add_argument("-n", type=above_0(int), required=True, metavar="RANKS")
     parser.add_argument("--only", default="", metavar="NAME,...", help="candidates whose names begin so: peal,intel")
     parser.add_argument("--sizes", type=sizes_of, default=sizes_of("16:64M"), metavar="A:B", help="by 4; 16:64M")
     parser.add_argument("--quick", action="store_true", help="float sum out of place, against intel and mpich; two minutes")
     parser.add_argument("--others", action="store_true", help="the other collectives alone")
-    parser.add_argument("--seconds", type=float, help="for everything; 480, with --quick 120")
-    parser.add_argument("--budget", type=float, default=0.06, metavar="SECONDS", help="for a candidate and a size; 0.06")
+    parser.add_argument("--seconds", type=above_0(float), help="for everything; 480, with --quick 120")
+    parser.add_argument("--budget", type=above_0(float), default=0.06, metavar="SECONDS", help="for a candidate and a size; 0.06")
     parser.add_argument("--out", metavar="DIR", help="for the results; bench/results/<machine>")
     for name in ("--programs", "--mpis", "--build", "--work", "--start"):
         parser.add_argument(name, required=True, help=argparse.SUPPRESS)
