@@ -39,6 +39,8 @@ says 'rank 0: messages between hosts go over ucx: all ranks have it' 'rank 1: in
 two PEAL_HOST_ID=one 'PEAL_HOST_ID=two UCX_TLS=nothing' || die "a rank without UCX"
 says 'rank 0: messages between hosts go over mpi: no UCX, on another rank' 'rank 1: messages between hosts go over mpi: no UCX, ' \
     'rank 1: lanes: 1 -> 0 via mpi, on other nodes'
+[ "$(grep -c '^.peal. warn' "$dir/out")" = 1 ] || die "not one warning of UCX that does not start"
+says 'warn rank 1: no transport over UCX: No such device'
 
 # One port for both: UCX opens on the rank that comes first.
 port=UCX_TCP_PORT_RANGE=$((20000 + $$ % 10000))

@@ -76,13 +76,16 @@ static int barren; /* relaxed: a rank more or less that tries */
 /* What this rank would use of UCX, opened. PEAL_ERR_UNSUPPORTED: WHY it has none. */
 static peal_status have_ucx(int rank, peali_ucx_rails *rails, const char **why)
 {
+    const bool tries = !peali_load_relaxed(&barren);
     peal_status status = peali_transport_rails(rank, rails, why);
-    if (status != PEAL_OK)
-        return *why ? PEAL_ERR_UNSUPPORTED : status;
-    if (!peali_load_relaxed(&barren) && peali_net_ucx_open(rank, rails) == PEAL_OK)
+    if (status != PEAL_OK && !*why)
+        return status;
+    if (status == PEAL_OK && tries && peali_net_ucx_open(rank, rails) == PEAL_OK)
         return PEAL_OK;
+    if (status != PEAL_OK && tries && peali_net_ucx_there())
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s", *why);
     peali_store_relaxed(&barren, 1);
-    *why = "it did not work on this rank";
+    *why = *why ? *why : "it did not work on this rank";
     return PEAL_ERR_UNSUPPORTED;
 }
 

@@ -14,6 +14,9 @@
  */
 const peali_ucx_list *peali_net_ucx_devices(const char **why);
 
+/* Is there UCX 1.13 or newer, whether or not it works? Threads: any. */
+bool peali_net_ucx_there(void);
+
 /*
  * Opens what this process's nets by RAILS share, which is what may fail of them. It stays for those to come. PEAL_OK;
  * PEAL_ERR_CONFIG it finds no network, or no descriptors for connections; PEAL_ERR_MEMORY. Both are logged. Threads: any.

@@ -10,6 +10,11 @@ const peali_ucx_list *peali_net_ucx_devices(const char **why)
     return NULL;
 }
 
+bool peali_net_ucx_there(void)
+{
+    return false;
+}
+
 peal_status peali_net_ucx_open(int rank, const peali_ucx_rails *rails)
 {
     peali_log(PEALI_LOG_WARN, PEALI_SUB_NET, rank, "no transport over UCX: %s", none);

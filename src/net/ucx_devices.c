@@ -86,6 +86,12 @@ const peali_ucx_list *peali_net_ucx_devices(const char **why)
     return failure ? NULL : &all;
 }
 
+bool peali_net_ucx_there(void)
+{
+    const char *why;
+    return peali_ucx_library_get(&why);
+}
+
 bool peali_ucx_by_tcp(const char *device)
 {
     const char *why;
