@@ -223,7 +223,7 @@ peal_status peali_coll_gather(peal_comm *comm, const peali_signature *as, const 
 {
     peal_status status = start(comm, &(peali_call){PEAL_ALLGATHER, mine, all, bytes, PEAL_UINT8, PEAL_SUM, 0, NULL}, as);
     if (status != PEAL_OK)
-        return status;
+        peali_run_lost(comm->runner, as, status);
     peal_request *request = peali_request_begin(comm, true);
     return peal_wait(&request);
 }

@@ -215,12 +215,9 @@ static peal_status fill(peal_comm *comm, const peali_call *c, const peali_device
         peali_coll_refuse(comm, c, "GPUs do no %s of %s; take host memory", peal_op_name(c->op), peal_type_name(c->type));
         return PEAL_ERR_UNSUPPORTED;
     }
-    peal_status status = peali_device_wants_engines(comm, c, traits) ? peali_device_open_engines(comm, c) : PEAL_OK;
-    if (status != PEAL_OK)
-        return status;
     if (!peali_device_choose(comm, c, traits, &plan->choice))
         return PEAL_ERR_UNSUPPORTED;
-    status = program_of(comm, c, plan->choice.algo, &e);
+    peal_status status = program_of(comm, c, plan->choice.algo, &e);
     if (status == PEAL_OK && plan->choice.direct)
         status = lower_place(comm, c, e);
     if (status != PEAL_OK)
@@ -260,6 +257,12 @@ static peal_status make(peal_comm *comm, const peali_call *c, uint32_t refused, 
     return status;
 }
 
+/* For what all ranks make together, before this one can fail alone. */
+static peal_status meet(peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
+{
+    return gpus_do(c) && peali_device_wants_engines(comm, c, traits) ? peali_device_open_engines(comm, c) : PEAL_OK;
+}
+
 static unsigned set_of(const peali_call *c)
 {
     uint64_t h = c->count * 0x9e3779b97f4a7c15u + (uint64_t)c->kind * 127 + (uint64_t)c->type * 31 + (uint64_t)c->op * 7 +
@@ -279,7 +282,9 @@ peal_status peali_device_plans_get(peal_comm *comm, const peali_call *c, bool ca
             return PEAL_OK;
         }
     peali_device_plan *fresh;
-    peal_status status = make(comm, c, refused, traits, &fresh);
+    peal_status status = meet(comm, c, traits);
+    if (status == PEAL_OK)
+        status = make(comm, c, refused, traits, &fresh);
     if (status != PEAL_OK)
         return status;
     peali_device_plan **way = &plans->plan[set][plans->next[set]++ % PEALI_DEVICE_WAYS];

@@ -50,6 +50,12 @@ void peali_run_start(peali_runner *runner, const peali_plan *plan, const void *i
 void peali_run_start_as(peali_runner *runner, const peali_plan *plan, const void *in, void *out, const peali_signature *as);
 
 /*
+ * There is no plan for a part of call AS, which other ranks may be in by now: it fails with STATUS on all of them. Steps tell them.
+ * No plan is running.
+ */
+void peali_run_lost(peali_runner *runner, const peali_signature *as, peal_status status);
+
+/*
  * Moves the running plan on as far as it goes. PEAL_OK: it is complete and every message was delivered; PEAL_IN_PROGRESS; or an
  * error, logged, after which the runner is of no more use and returns the same again.
  */

@@ -165,7 +165,8 @@ static void name_absent(peali_runner *r, int64_t waited_ns, int64_t now_ns)
 
 static peal_status fail(peali_runner *r, peal_status status)
 {
-    peali_run_cancel(r);
+    if (r->plan)
+        peali_run_cancel(r);
     peali_run_deafen(r);
     peali_net_failed(r->net, status);
     status = peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : status; /* that has been said */
@@ -223,9 +224,19 @@ static peal_status dispute(peali_runner *r, peal_status status)
         r->verdict = status == PEAL_ERR_MISMATCH ? peali_quarrel_status(&r->quarrel) : status;
         sound_alarm(r);
     }
-    peali_run_hands_off(r);
+    if (r->plan)
+        peali_run_hands_off(r);
     peali_parley_open(r->parley, &r->quarrel);
     return PEAL_IN_PROGRESS;
+}
+
+void peali_run_lost(peali_runner *r, const peali_signature *as, peal_status status)
+{
+    r->signature = *as;
+    peali_run_note(r, &r->signature);
+    r->waited_ns = 0;
+    r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = status};
+    (void)dispute(r, status);
 }
 
 static void say_unclear(const peali_runner *r)
