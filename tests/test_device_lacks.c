@@ -1,6 +1,7 @@
 /*
  * What one rank lacks as a call on device memory is made ready ends that call on all ranks that would wait for it: each allocation
- * fails once, and each step of the driver.
+ * fails once, each step of the driver, and a call is refused on one rank that makes no other. What one rank could not capture is
+ * nothing to the calls after it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,6 +37,13 @@ static void give_ones(seat *s, int32_t *at)
 static peal_status sum(seat *s, int32_t *at)
 {
     return peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_SUM, s->comm, s->stream);
+}
+
+static void see_sums(seat *s, const int32_t *at)
+{
+    int32_t got[COUNT];
+    seat_copy(s, got, at, sizeof got);
+    SEAT_CHECK(s, got[0] == s->n && got[COUNT - 1] == s->n && peal_comm_error(s->comm) == PEAL_OK);
 }
 
 static peal_status capture(seat *s, int32_t *at)
@@ -124,15 +132,71 @@ static void test_allocations(void **state)
 static void test_steps(void **state)
 {
     static const char *const symbols[] = {"cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate", "cuMemsetD8Async", "cuMemcpyAsync",
-                                          "cuCtxPushCurrent_v2", "cuThreadExchangeStreamCaptureMode", "cuCtxGetCurrent", "cuLaunchKernel"};
+                                          "cuCtxPushCurrent_v2", "cuPointerGetAttributes", "cuStreamIsCapturing",
+                                          "cuThreadExchangeStreamCaptureMode", "cuCtxGetCurrent", "cuLaunchKernel"};
     for (size_t k = 0; k < sizeof symbols / sizeof symbols[0]; k++)
         for (int number = 1; play(NULL, 2, number % 2 ? FIRST : LATER, symbols[k], number); number++)
             ;
 }
 
+/* The last rank's call is refused, and it leaves: the others need not wait for a deadline. */
+static void refused_and_gone(seat *s)
+{
+    const bool last = s->rank == s->n - 1, later = s->ctx;
+    int32_t host[COUNT] = {0}, *at = seat_alloc(s, COUNT * sizeof *at);
+    const int64_t start = now_ms();
+    if (later)
+        SEAT_CHECK(s, sum(s, at) == PEAL_OK);
+    seat_sync(s);
+    if (last)
+        SEAT_CHECK(s, sum(s, host) == PEAL_ERR_INVALID);
+    else
+        SEAT_CHECK(s, sum(s, at) == (later ? PEAL_OK : PEAL_ERR_MISMATCH));
+    (void)s->cu->StreamSynchronize(s->stream);
+    SEAT_CHECK(s, last || peal_comm_error(s->comm) == PEAL_ERR_MISMATCH);
+    SEAT_CHECK(s, now_ms() - start < GOOD_MS);
+}
+
+static void test_refused_and_gone(void **state)
+{
+    for (int n = 2; n <= MOST; n++)
+        for (int later = 0; later < 2; later++)
+            assert_int_equal(seats_run(n, refused_and_gone, later ? log_path : NULL), 0);
+}
+
+/* The last rank fails to capture a call, or has a capture that is of no use any more: its eager calls are those of the others. */
+static void not_captured(seat *s)
+{
+    const bool last = s->rank == s->n - 1;
+    int32_t *at = seat_alloc(s, COUNT * sizeof *at);
+    fake_graph graph;
+    SEAT_CHECK(s, sum(s, at) == PEAL_OK);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    if (last) {
+        fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
+        SEAT_CHECK(s, capture(s, at) == PEAL_ERR_MEMORY);
+        seat_must(cuStreamBeginCapture_v2(s->stream, PEALI_CU_CAPTURE_GLOBAL), "cuStreamBeginCapture");
+        (void)s->cu->CtxSynchronize(); /* which that forbids */
+        SEAT_CHECK(s, sum(s, at) == PEAL_ERR_CAPTURE);
+        (void)cuStreamEndCapture(s->stream, &graph);
+    }
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    give_ones(s, at);
+    SEAT_CHECK(s, sum(s, at) == PEAL_OK);
+    see_sums(s, at);
+    seat_free(s, at);
+}
+
+static void test_not_captured(void **state)
+{
+    for (int n = 2; n <= MOST; n++)
+        assert_int_equal(seats_run(n, not_captured, NULL), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations), cmocka_unit_test(test_steps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations), cmocka_unit_test(test_steps),
+                                       cmocka_unit_test(test_refused_and_gone), cmocka_unit_test(test_not_captured)};
     setenv("FAKE_CUDA_DEVICES", "4", 0);
     setenv("PEAL_TIMEOUT", "6", 1);
     snprintf(log_path, sizeof log_path, "device_lacks.%d.log", (int)getpid());

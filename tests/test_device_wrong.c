@@ -169,7 +169,7 @@ static void aborted(seat *s)
     stays_wrong(s, at, PEAL_ERR_ABORTED);
 }
 
-/* The last rank's call is refused: its next one is not what the others' is that they wait in. */
+/* The last rank's call is refused: its next one is not what the others' is that they wait in, as kernels say, or their watch. */
 static void refused_on_one(seat *s)
 {
     const bool last = s->rank == s->n - 1;
@@ -462,14 +462,14 @@ static void test_aborted(void **state)
 
 static void test_refused_on_one(void **state)
 {
-    const char *const texts[] = {"CTAs, after 1 refused", NULL};
+    const char *const texts[] = {"differ: rank", "refused", NULL};
     for (int n = 2; n <= MOST; n++)
         play(n, refused_on_one, NULL, texts);
 }
 
 static void test_graph_and_refused(void **state)
 {
-    const char *const none[] = {NULL}, *const texts[] = {"CTAs, in a graph", NULL};
+    const char *const none[] = {NULL}, *const texts[] = {"differ: rank", NULL};
     for (int n = 2; n <= MOST; n++) {
         play(n, graph_beside_refused, NULL, none);
         play(n, graph_after_refused, NULL, texts);

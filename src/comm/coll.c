@@ -167,6 +167,12 @@ static peal_status start(peal_comm *comm, const peali_call *c, const peali_signa
     return PEAL_OK;
 }
 
+void peali_coll_number(peal_comm *comm, peal_status status)
+{
+    comm->sequence++;
+    comm->refused += status != PEAL_OK;
+}
+
 static peal_status begin_on_host(peal_comm *comm, const peali_call *c)
 {
     const peali_job empty = {.kind = c->kind, .type = c->type, .op = c->op, .root = c->root};
@@ -175,7 +181,7 @@ static peal_status begin_on_host(peal_comm *comm, const peali_call *c)
         peali_run_nothing(comm->runner, &empty, comm->sequence);
     else if (status != PEAL_OK)
         peali_run_refused(comm->runner, comm->sequence);
-    comm->sequence++;
+    peali_coll_number(comm, status);
     return status;
 }
 
@@ -202,13 +208,11 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
         status = peali_device_failure(comm);
     bool device = status == PEAL_OK && peali_device_wants(comm, c);
     if (status != PEAL_OK)
-        comm->sequence++;
+        peali_coll_number(comm, status);
     else
         status = device ? peali_device_call(comm, c) : begin_on_host(comm, c);
     if (status == PEAL_OK)
         *request = peali_request_begin(comm, !device && c->count > 0);
-    else
-        comm->refused++;
     return status;
 }
 

@@ -84,6 +84,9 @@ struct peal_comm {
 __attribute__((format(printf, 3, 4))) peal_status peali_coll_refuse(const peal_comm *comm, const peali_call *c, const char *format,
                                                                     ...);
 
+/* A call of COMM, which is no captured one, has begun, or (STATUS) was refused: its number is taken. */
+void peali_coll_number(peal_comm *comm, peal_status status);
+
 /* An allgather of COMM's own on host memory, as a part of call AS. */
 PEAL_MUST_CHECK peal_status peali_coll_gather(peal_comm *comm, const peali_signature *as, const void *mine, void *all,
                                               size_t bytes);

@@ -325,7 +325,7 @@ static peal_status look_at_stream(const peal_comm *comm, const peali_call *c, bo
         return PEAL_ERR_UNSUPPORTED;
     }
     peali_cu_result result = cu->StreamIsCapturing(c->stream, &state);
-    *captured = state == PEALI_CU_CAPTURE_ACTIVE;
+    *captured = state != PEALI_CU_CAPTURE_NONE;
     if (result == 0 && state != PEALI_CU_CAPTURE_INVALID)
         return PEAL_OK;
     const char *name = result == 0 ? "its capture was invalidated" : peali_cuda_error(result);
@@ -349,12 +349,14 @@ static void show(peal_comm *comm, const peali_call *c)
     peali_signature_show(&comm->device->past[s.sequence % PEALI_DEVICE_PAST], &s, peali_signature_hash(&s));
 }
 
-/* What one rank may lack alone is no refusal. A captured call failed before anybody can wait in it. */
+/* What one rank may lack alone is no refusal. */
 static void heed_failure(peal_comm *comm, const peali_call *c, peal_status status)
 {
     const peali_signature mine = peali_device_signature(comm, c);
-    if (status == PEAL_ERR_CUDA || status == PEAL_ERR_MEMORY)
+    if (comm->device && (status == PEAL_ERR_CUDA || status == PEAL_ERR_MEMORY))
         peali_device_lose(comm->device, status, &mine);
+    else if (status != PEAL_OK)
+        peali_run_refused(comm->runner, comm->sequence);
 }
 
 /*
@@ -419,12 +421,12 @@ peal_status peali_device_call(peal_comm *comm, const peali_call *c)
         if (status == PEAL_OK)
             status = peali_device_check(comm, c); /* now that the device is known */
     }
-    if (status == PEAL_OK) {
+    if (status == PEAL_OK)
         status = enqueue(comm, c, captured);
-        if (!captured)
-            heed_failure(comm, c, status);
-    }
-    comm->sequence += !captured;
+    if (captured && comm->device) /* nobody waits for what this rank could not capture, but to open */
+        return status;
+    heed_failure(comm, c, status);
+    peali_coll_number(comm, status);
     return status;
 }
 
