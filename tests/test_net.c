@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "net/net_fault.h"
+#include "net/net_shared.h"
 #include "net/net_ucx.h"
 
 enum { TAG_LAST = (1 << PEALI_NET_TAG_BITS) - 1, LANE = 1 << 16 /* in a tag, as collectives use them */ };

@@ -32,17 +32,19 @@ static void meet(peali_net *base, gather *gather_all, void *ctx)
 static peali_net *kept[2];
 static int nkept;
 
-/* A net beside FIRST, by other workers: what is behind the heads of their cards differs. */
+/* A net beside FIRST, which two threads share by now: by other workers, as what is behind the heads of their cards differs. */
 static peali_net *beside_of(peali_net *first)
 {
-    peali_net *another;
-    if (nkept == 2 || !first->beside || first->beside(first, 1, &another) != PEAL_OK || another->beside)
+    peali_net *another, *shared, *again;
+    if (nkept == 2 || peali_net_shared_create(first, &shared) != PEAL_OK || peali_net_shared_create(shared, &again) != PEAL_OK)
+        exit(2);
+    if (again != shared || !shared->beside || shared->beside(shared, 1, &another) != PEAL_OK || another->beside)
         exit(2);
     const size_t half = first->card_bytes / 2;
     const char *its = first->card, *mine = another->card;
     if (first->card_bytes == another->card_bytes && memcmp(its + half, mine + half, half) == 0)
         exit(3);
-    kept[nkept++] = first;
+    kept[nkept++] = shared;
     return another;
 }
 

@@ -99,6 +99,12 @@ static void shared_forsake(peali_net *net)
     inner->forsake(inner);
 }
 
+static peal_status shared_beside(const peali_net *net, int number, peali_net **another)
+{
+    const peali_net *inner = ((const struct shared_net *)net)->inner;
+    return inner->beside(inner, number, another);
+}
+
 static void shared_destroy(peali_net *net)
 {
     struct shared_net *s = (struct shared_net *)net;
@@ -109,6 +115,10 @@ static void shared_destroy(peali_net *net)
 
 peal_status peali_net_shared_create(peali_net *inner, peali_net **net)
 {
+    if (inner->destroy == shared_destroy) {
+        *net = inner;
+        return PEAL_OK;
+    }
     struct shared_net *s = peali_alloc(1, sizeof *s);
     if (!s)
         return PEAL_ERR_MEMORY;
@@ -130,6 +140,7 @@ peal_status peali_net_shared_create(peali_net *inner, peali_net **net)
     s->net.map = inner->map ? shared_map : NULL;
     s->net.unmap = inner->unmap ? shared_unmap : NULL;
     s->net.forsake = inner->forsake ? shared_forsake : NULL;
+    s->net.beside = inner->beside ? shared_beside : NULL;
     s->net.destroy = shared_destroy;
     *net = &s->net;
     return PEAL_OK;
