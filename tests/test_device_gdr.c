@@ -21,6 +21,9 @@ typedef struct scene {
     const char *says, *says_not;
 } scene;
 
+/* 0, or the number of the call that fails in place of the first, in two nodes of a rank. */
+static int number;
+
 static void sums(seat *s)
 {
     const peal_status *want = s->ctx;
@@ -48,9 +51,11 @@ static int play(const scene *sc, const char *log)
     setenv("FAKE_CUDA_FLUSHES", sc->flushes, 1);
     setenv("PEAL_LOG", "info", 1);
     setenv("PEAL_LOG_FILE", log, 1);
-    for (int k = 0; k < 3; k++) {
+    if (number)
+        setenv("PEAL_TIMEOUT", "4", 1);
+    for (int k = 0; k < (number ? 1 : 3); k++) {
         if (sc->fails)
-            fake_cuda_fail(sc->fails, 1, 999);
+            fake_cuda_fail(sc->fails, number ? number : 1, 999);
         wrong += seats_run_in(nodes[k], NULL, sums, &want);
     }
     return wrong;
@@ -107,6 +112,14 @@ static void test_unproved(void **state)
                    of_gpu});
 }
 
+/* One rank cannot send its test message: who waits for that gives up before the others do, who wait for it. */
+static void test_unsent(void **state)
+{
+    number = 7; /* each rank copied what it sums, its mark, and what it found of marks */
+    stage(&(scene){"auto", "1", "1", "cuMemcpyAsync", PEAL_OK, "a test message did not arrive as it was sent", of_gpu});
+    number = 0;
+}
+
 static void test_refused(void **state)
 {
     stage(&(scene){"on", "0", "1", NULL, PEAL_ERR_UNSUPPORTED, "messages go over loop, which takes none from there", of_gpu});
@@ -117,6 +130,6 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_told), cmocka_unit_test(test_auto), cmocka_unit_test(test_unproved),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_unsent), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests_name("device gdr", tests, NULL, NULL);
 }
