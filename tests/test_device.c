@@ -145,6 +145,9 @@ static void without_a_stream(seat *s)
     int32_t *to = s->rank == 0 ? &sum : at; /* which elsewhere than at the root says nothing */
     SEAT_CHECK(s, peal_reduce(&mine, to, 1, PEAL_INT32, PEAL_MAX, 0, s->comm, NULL) == PEAL_OK);
     SEAT_CHECK(s, sum == (s->rank == 0 ? s->n : want));
+    int32_t *none = s->rank == 0 ? NULL : at; /* nothing is of no kind of memory */
+    SEAT_CHECK(s, peal_allreduce(none, none, 0, PEAL_INT32, PEAL_SUM, s->comm, s->rank == 1 ? s->stream : NULL) == PEAL_OK);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
     seat_free(s, at);
 }
 

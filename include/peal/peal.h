@@ -17,7 +17,8 @@
  * Device memory. STREAM is a CUstream (or cudaStream_t), for buffers of cudaMalloc and its relatives, on the device that was
  * current in the communicator's first such call. The call is enqueued on it and returns; NULL is the legacy default stream where
  * the buffers are device memory, and nothing where they are not: then the call is done on return, as ever. All buffers of all
- * ranks are of one kind. A request of such a call says that it was enqueued, and no more.
+ * ranks are of one kind, but in calls with count 0, which do nothing. A request of such a call says that it was enqueued, and no
+ * more.
  *
  * On a device the calls of a communicator run one after the other, in one order on all ranks: where they are given to several
  * streams, replays of graphs too, the program has each wait for the one before (cudaEventRecord, cudaStreamWaitEvent).

@@ -397,7 +397,7 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
 {
     peali_device *d = comm->device;
     const peali_device_plan *plan;
-    peal_status status = c->count > 0 ? plan_of(comm, c, captured, &plan) : PEAL_OK;
+    peal_status status = plan_of(comm, c, captured, &plan);
     if (status != PEAL_OK)
         return status;
     if (!captured) {
@@ -405,8 +405,6 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
         if (d->proxy)
             peali_clerk_wake();
     }
-    if (c->count == 0)
-        return PEAL_OK;
     return launch(d, c, captured, plan);
 }
 

@@ -61,11 +61,14 @@ typedef struct peali_device {
 /* Is C, without a stream, on device memory by what its buffers are? */
 bool peali_device_finds(peal_comm *comm, const peali_call *c);
 
-/* Is C on device memory? Without CUDA, and on the buffers of the last call, that is a few compares. Threads: one per COMM. */
+/*
+ * Is C on device memory? Without CUDA, and on the buffers of the last call, that is a few compares. One of nothing is not, whatever
+ * stream and buffers it has, which ranks may have otherwise. Threads: one per COMM.
+ */
 static inline bool peali_device_wants(peal_comm *comm, const peali_call *c)
 {
     bool same = c->in == comm->buffers[0] && c->out == comm->buffers[1];
-    return c->stream || (!(same && !comm->cuda) && peali_device_finds(comm, c));
+    return c->count > 0 && (c->stream || (!(same && !comm->cuda) && peali_device_finds(comm, c)));
 }
 
 /*

@@ -115,7 +115,7 @@ static peal_status check_one(const peal_comm *comm, const peali_call *c, const v
 
 peal_status peali_device_check(const peal_comm *comm, const peali_call *c)
 {
-    if (c->kind == PEAL_BARRIER || c->count == 0)
+    if (c->kind == PEAL_BARRIER)
         return PEAL_OK;
     peal_status status = check_one(comm, c, c->in, c->in == c->out ? "buffer" : "sendbuf");
     if (status == PEAL_OK && c->out != c->in)
