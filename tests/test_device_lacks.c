@@ -1,7 +1,7 @@
 /*
  * What one rank lacks as a call on device memory is made ready ends that call on all ranks that would wait for it: each allocation
  * fails once, each step of the driver, and a call is refused on one rank that makes no other. What one rank could not capture is
- * nothing to the calls after it.
+ * nothing to the calls after it; and who gives up keeps what the others may find.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -193,10 +193,65 @@ static void test_not_captured(void **state)
         assert_int_equal(seats_run(n, not_captured, NULL), 0);
 }
 
+static int come; /* ranks that have come to a point, of the last test */
+
+static void await(int n)
+{
+    while (__atomic_load_n(&come, __ATOMIC_SEQ_CST) < n)
+        nap_ms(1);
+}
+
+static void *abort_soon(void *comm)
+{
+    nap_ms(50);
+    peal_comm_abort(comm);
+    return NULL;
+}
+
+/* Is all of it as it was written, in the time that the others take? */
+static bool stays(const seat *s, unsigned char *at, size_t bytes)
+{
+    bool same = true;
+    memset(at, 0xa5, bytes);
+    __atomic_store_n(&come, 1, __ATOMIC_SEQ_CST);
+    await(s->n);
+    for (size_t i = 0; i < bytes; i++)
+        same &= at[i] == 0xa5;
+    return same;
+}
+
+/* Rank 0 gives up before the others come, who find its card: what that names is not yet others' memory. */
+static void given_up(seat *s)
+{
+    pthread_t thread;
+    int32_t *at = seat_alloc(s, COUNT * sizeof *at);
+    if (s->rank > 0) {
+        await(1);
+        SEAT_CHECK(s, sum(s, at) != PEAL_OK);
+        __atomic_add_fetch(&come, 1, __ATOMIC_SEQ_CST);
+        return;
+    }
+    SEAT_CHECK(s, pthread_create(&thread, NULL, abort_soon, s->comm) == 0);
+    SEAT_CHECK(s, sum(s, at) == PEAL_ERR_ABORTED);
+    pthread_join(thread, NULL);
+    unsigned char *mine = malloc(sizeof(peali_device_shown)); /* where freed memory would be */
+    SEAT_CHECK(s, stays(s, mine, sizeof(peali_device_shown)));
+    free(mine);
+}
+
+static void test_given_up(void **state)
+{
+    for (int n = 2; n <= MOST; n++) {
+        come = 0;
+        assert_int_equal(seats_run(n, given_up, NULL), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations), cmocka_unit_test(test_steps),
-                                       cmocka_unit_test(test_refused_and_gone), cmocka_unit_test(test_not_captured)};
+                                       cmocka_unit_test(test_refused_and_gone), cmocka_unit_test(test_not_captured),
+                                       cmocka_unit_test(test_given_up)};
     setenv("FAKE_CUDA_DEVICES", "4", 0);
     setenv("PEAL_TIMEOUT", "6", 1);
     snprintf(log_path, sizeof log_path, "device_lacks.%d.log", (int)getpid());

@@ -52,6 +52,8 @@ static bool part(peali_device *d, int64_t patience_ns)
     peali_regions_leave(&d->regions);
     for (int x = 0; x < n && d->ledgers[x]; x++)
         (void)peali_add_release(&d->ledgers[x]->parted, 1); /* pairs with the load below */
+    if (d->alone)
+        return false;
     int64_t end_ns = peali_clock_ns() + patience_ns;
     while (d->ledgers[0] && peali_load_acquire(&d->mine->parted) < n) {
         if (peali_clock_ns() > end_ns)
@@ -285,6 +287,12 @@ static bool takes_nodes(const peal_comm *comm, const peali_call *c, const card *
     return most <= PEALI_CUDA_RANKS;
 }
 
+/* Who comes later finds the card of such a rank. Where calls differ, or some rank had no memory for its own, nobody has all. */
+static bool gave_up(peal_status status)
+{
+    return status == PEAL_ERR_ABORTED || status == PEAL_ERR_TIMEOUT || status == PEAL_ERR_NET;
+}
+
 /* All ranks come here for the same call, whatever they lack, and return the same. */
 peal_status peali_device_open(peal_comm *comm, const peali_call *c)
 {
@@ -294,6 +302,8 @@ peal_status peali_device_open(peal_comm *comm, const peali_call *c)
     peali_device *d = fresh(comm);
     mine.status = begin(comm, c, d, &mine);
     peal_status status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
+    if (mine.status == PEAL_OK)
+        d->alone = gave_up(status);
     if (status == PEAL_OK)
         status = worst(comm, all);
     if (status == PEAL_OK && !takes_nodes(comm, c, all))

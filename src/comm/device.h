@@ -39,6 +39,7 @@ typedef struct peali_device {
     int sms;     /* of the device that has the fewest */
     bool processes; /* each rank is of a process of its own */
     bool lines;  /* lines of 128 bytes arrive whole at all of them */
+    bool alone;  /* it knows of no other rank's, which may know of it */
     bool far;    /* some do not reach each other: the scratch of all is in host memory, this rank's is staged */
     void *staged;
     peali_ledger *mine, *ledgers[PEALI_CUDA_RANKS]; /* of each rank within reach */
