@@ -336,13 +336,17 @@ static void lose_memory(seat *s, float *at)
     SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
 }
 
-/* No rank calls by them, and all go on. */
+/* No rank calls by them, nor keeps what it took for that, and all go on. */
 static void no_area(seat *s)
 {
     float *at = seat_alloc(s, 4000);
+    size_t before, after, all;
     lose_memory(s, at);
+    seat_must(cuMemGetInfo_v2(&before, &all), "cuMemGetInfo");
     for (int k = 0; k < 2; k++)
         SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == PEAL_ERR_UNSUPPORTED);
+    seat_must(cuMemGetInfo_v2(&after, &all), "cuMemGetInfo");
+    SEAT_CHECK(s, after == before);
     SEAT_CHECK(s, peal_broadcast(at, 1000, PEAL_FLOAT, 0, s->comm, s->stream) == PEAL_OK);
     seat_sync(s);
     SEAT_CHECK(s, peal_comm_error(s->comm) == PEAL_OK);

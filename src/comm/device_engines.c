@@ -30,9 +30,13 @@ static peal_status meet(peal_comm *comm, const peali_call *c, peal_status *well)
     if (status != PEAL_OK)
         return status;
     *well = worst(comm, all);
+    if (*well != PEAL_OK) {
+        peali_engines_drop(team);
+        return PEAL_OK;
+    }
     for (int r = 0; r < comm->nranks; r++)
         regions[r] = all[r].region;
-    mine.status = *well == PEAL_OK ? peali_engines_meet(team, regions) : *well;
+    mine.status = peali_engines_meet(team, regions);
     status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
     if (status == PEAL_OK)
         *well = worst(comm, all);

@@ -90,6 +90,16 @@ void peali_engines_close(peali_team *team)
         (void)team->cu->EventDestroy(e->event);
     if (e->mine)
         (void)team->cu->MemFree(e->mine);
+    *e = (peali_team_engines){0};
+}
+
+void peali_engines_drop(peali_team *team)
+{
+    peali_gpu_visit visit;
+    if (team->stuck || peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return;
+    peali_engines_close(team);
+    peali_gpu_leave(team->gpu, &visit);
 }
 
 /* What a rank reduces is one block of one part: all INs in rank order, into its OUT and where the others pull it from. */

@@ -15,6 +15,9 @@
  */
 PEAL_MUST_CHECK peal_status peali_engines_open(peali_team *team, size_t bytes, peali_team_region *region);
 
+/* In place of meet, where some rank could not open: gives that memory back, which nobody has mapped. Legal in captures. */
+void peali_engines_drop(peali_team *team);
+
 /* Maps those of all ranks. PEAL_OK; PEAL_ERR_UNSUPPORTED one cannot be mapped. */
 PEAL_MUST_CHECK peal_status peali_engines_meet(peali_team *team, const peali_team_region *regions);
 
