@@ -313,6 +313,24 @@ static void one_is_different(seat *s)
     seat_free(s, out);
 }
 
+/* What cannot be mapped, in more calls than there may be allocations, keeps nobody from registering what can. */
+static void many_unmappable(seat *s)
+{
+    enum { N = PEALI_REGIONS_OFFERS };
+    peali_cu_ptr managed[N];
+    int32_t *at = seat_alloc(s, 400);
+    for (int k = 0; k < N; k++) {
+        seat_must(cuMemAllocManaged(&managed[k], 400, 1), "cuMemAllocManaged");
+        int32_t *in = (int32_t *)(uintptr_t)managed[k];
+        SEAT_CHECK(s, peal_allreduce(in, in, 100, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    }
+    seat_sync(s);
+    SEAT_CHECK(s, peal_register(s->comm, at, 400) == PEAL_OK);
+    for (int k = 0; k < N; k++)
+        seat_must(s->cu->MemFree(managed[k]), "cuMemFree");
+    seat_free(s, at);
+}
+
 /* As many allocations as there may be, and one more; it has room when another one goes. */
 static void many(seat *s)
 {
@@ -334,6 +352,7 @@ static void test_all(void **state)
     for (int n = 2; n <= MOST; n++)
         assert_int_equal(seats_run(n, any_calls, NULL), 0);
     assert_int_equal(seats_run(2, many, NULL), 0);
+    assert_int_equal(seats_run(2, many_unmappable, NULL), 0);
     for (int n = 2; n <= MOST; n += 2) {
         assert_int_equal(seats_run(n, registered, NULL), 0);
         assert_int_equal(seats_run(n, by_themselves, NULL), 0);

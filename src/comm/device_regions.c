@@ -90,22 +90,37 @@ static peali_offer *unused(const peali_regions_desk *d)
     return found;
 }
 
-static void offer(const peali_regions_desk *d, const void *at)
+/* Is what lies at AT one of the last that could not be mapped? */
+static bool is_refused(const peali_regions_desk *d, const void *at)
+{
+    const uint64_t id = peali_team_buffer(d->team, at);
+    for (int k = 0; k < PEALI_REGIONS_REFUSED; k++)
+        if (d->refused[k] == id)
+            return true;
+    return false;
+}
+
+/* What cannot be mapped takes no entry: there may be any number of such. */
+static void offer(peali_regions_desk *d, const void *at)
 {
     peali_team_region region;
-    peali_offer *o = unused(d);
+    peali_offer *o = is_refused(d, at) ? NULL : unused(d);
     if (!o || !peali_team_export(d->team, at, &region))
         return;
-    o->region = region;
-    change(d, o, true);
     peali_log(PEALI_LOG_INFO, PEALI_SUB_COLL, d->rank, "buffers: %zu bytes at %p are %s", (size_t)region.bytes,
               (void *)(uintptr_t)region.base, region.exported ? "offered to peers" : "nothing that peers can map");
+    if (!region.exported) {
+        d->refused[d->nrefused++ % PEALI_REGIONS_REFUSED] = region.id;
+        return;
+    }
+    o->region = region;
+    change(d, o, true);
 }
 
 /* Where all see AT, which is in O. */
 static bool seen(const peali_regions_desk *d, const peali_offer *o, uint64_t at, uint64_t *views)
 {
-    if (!o->region.exported || !all_heard(d, o))
+    if (!all_heard(d, o))
         return false;
     for (int y = 0; y < d->nranks; y++) {
         if (y != d->rank && !o->at[y])
@@ -115,7 +130,7 @@ static bool seen(const peali_regions_desk *d, const peali_offer *o, uint64_t at,
     return true;
 }
 
-bool peali_regions_find(const peali_regions_desk *d, const void *at, size_t bytes, bool fresh, uint64_t *views)
+bool peali_regions_find(peali_regions_desk *d, const void *at, size_t bytes, bool fresh, uint64_t *views)
 {
     const peali_offer *o = standing(d, at);
     if (!o && fresh)

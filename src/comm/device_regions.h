@@ -13,7 +13,7 @@
 #include "comm/comm_private.h"
 #include "cuda/team.h"
 
-enum { PEALI_REGIONS_OFFERS = 64 };
+enum { PEALI_REGIONS_OFFERS = 64, PEALI_REGIONS_REFUSED = 8 };
 
 /* Zeroed memory holds none. */
 typedef struct peali_offer {
@@ -34,6 +34,8 @@ typedef struct peali_regions_desk {
     int rank, nranks;
     peali_offers *offers[PEALI_CUDA_RANKS]; /* of each rank */
     uint32_t news[PEALI_CUDA_RANKS];        /* of peers, as this rank last came by */
+    uint64_t refused[PEALI_REGIONS_REFUSED]; /* ids of the last allocations that cannot be mapped; 0: none */
+    unsigned nrefused;
 } peali_regions_desk;
 
 /* Maps what peers offer, and lets go of what they withdrew. */
@@ -46,7 +48,7 @@ void peali_regions_leave(peali_regions_desk *desk);
  * Where all ranks see the BYTES at AT, of this rank: false where some does not, or not yet. FRESH: what is not offered is offered,
  * if there is room: peers will come by.
  */
-bool peali_regions_find(const peali_regions_desk *desk, const void *at, size_t bytes, bool fresh, uint64_t *views);
+bool peali_regions_find(peali_regions_desk *desk, const void *at, size_t bytes, bool fresh, uint64_t *views);
 
 /* Ends the offer that AT is in: false where there is none. */
 bool peali_regions_withdraw(const peali_regions_desk *desk, const void *at);
