@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/comm_private.h"
 #include "team.h"
 #include "turns.h"
 
@@ -121,11 +122,80 @@ static void test_nobody_has_to_ask(void **state)
         }
 }
 
+/* The ring allreduce, whose results go round on and on: so many flags no rank has. */
+static void build_long(peal_sched *s, const peal_problem *p, int rank)
+{
+    int n = p->nranks, next = peal_mod(rank + 1, n), prev = peal_mod(rank - 1, n);
+    peal_blocks(s, n);
+    peal_copy(s, peal_out(0, n), peal_in(0, n));
+    for (int i = 0; i < n - 1; i++) {
+        peal_send(s, next, peal_out(peal_mod(rank - i, n), 1));
+        peal_recv(s, prev, peal_tmp(i % 2, peal_mod(rank - i - 1, n)));
+        peal_reduce_into(s, peal_out(peal_mod(rank - i - 1, n), 1), peal_tmp(i % 2, peal_mod(rank - i - 1, n)));
+    }
+    for (int i = 0; i < 2 * PEALI_REACH_FLAGS; i++) {
+        peal_send(s, next, peal_out(peal_mod(rank + 1 - i, n), 1));
+        peal_recv(s, prev, peal_out(peal_mod(rank - i, n), 1));
+    }
+}
+
+static const peal_algo long_ring = {.name = "long_ring", .kind = PEAL_ALLREDUCE, .build = build_long};
+
+/* As a call does it that took LONG_RING. */
+static bool play_long(peal_comm *comm, const turn *t, int32_t slices)
+{
+    peal_problem problem = peali_comm_problem(comm, PEAL_ALLREDUCE, PEAL_SUM, 0);
+    peali_job job = {.algo = &long_ring, .count = t->count, .type = PEAL_UINT32, .slices = slices, .window = 1};
+    peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, &comm->lands, false};
+    const peali_plan *plan;
+    peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
+    if (status != PEAL_OK || plan->program->nreach != 1)
+        return false;
+    for (size_t i = 0; i < t->count; i++)
+        t->in[i] = turn_share(t->call, t->rank, i);
+    peali_run_start(comm->runner, plan, t->in, t->out, comm->sequence++);
+    while ((status = peali_run_step(comm->runner)) == PEAL_IN_PROGRESS)
+        peali_run_rest(comm->runner);
+    for (size_t i = 0; i < t->count && status == PEAL_OK; i++) {
+        uint32_t sum = 0;
+        for (int r = 0; r < t->n; r++)
+            sum += turn_share(t->call, r, i);
+        status = t->out[i] == sum ? PEAL_OK : PEAL_ERR_MISMATCH;
+    }
+    return status == PEAL_OK && peali_run_seen(comm->runner) < 0;
+}
+
+static void play_limits(peal_comm *comm, int rank, void *ctx)
+{
+    int *wrong = ctx, n = peal_comm_size(comm);
+    uint32_t *data = malloc(2 * sizeof *data * (size_t)n * ROOM);
+    for (unsigned k = 0; k < 9 && wrong[rank] == 0; k++) {
+        turn t = {.call = k, .n = n, .rank = rank, .count = k % 3 ? ROOM : 7, .in = data, .out = data + (size_t)n * ROOM};
+        wrong[rank] = !play_long(comm, &t, 1 + (int32_t)k % 2);
+        t.algo = peali_algo_find(PEAL_ALLREDUCE, "two_shot");
+        wrong[rank] |= turn_play(comm, &t);
+    }
+    free(data);
+}
+
+/* A program with more flags than there are has messages only, in turns with others; each rank is still itself. */
+static void test_too_many_flags(void **state)
+{
+    for (int staged = 0; staged < 2; staged++) {
+        int wrong[3] = {0};
+        peali_layout layouts[3] = {{.pull = true}, {.pull = true, .staged = staged}, {.pull = true}};
+        assert_int_equal(team_run_in(3, layouts, play_limits, wrong), PEAL_OK);
+        for (int r = 0; r < 3; r++)
+            assert_int_equal(wrong[r], 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     rounds = argc > 1 ? atoi(argv[1]) : rounds;
     calls = argc > 2 ? atoi(argv[2]) : calls;
     first_seed = argc > 3 ? atoi(argv[3]) : first_seed;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_calls_in_a_row), cmocka_unit_test(test_nobody_has_to_ask)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_calls_in_a_row), cmocka_unit_test(test_nobody_has_to_ask),
+                                       cmocka_unit_test(test_too_many_flags)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

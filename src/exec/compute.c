@@ -23,14 +23,14 @@ static unsigned char *landing_area(const peali_runner *r, const peali_cursor *c,
  */
 static bool at_home(const peali_runner *r, const peali_instr *i, peali_loc loc)
 {
-    if (loc.rank != r->me)
+    if (peali_run_owner(r, loc) != r->me)
         return false;
     return loc.buf == PEAL_BUF_IN ? !r->plan->scale : !(r->plan->program->shown[i->first] & PEALI_SHOWN_OUT);
 }
 
 static bool is_staged(const peali_runner *r, const peali_instr *i, peali_loc loc)
 {
-    return r->shown[loc.rank]->front.staged >> (loc.buf == PEAL_BUF_OUT) & 1 && !at_home(r, i, loc);
+    return r->shown[peali_run_owner(r, loc)]->front.staged >> (loc.buf == PEAL_BUF_OUT) & 1 && !at_home(r, i, loc);
 }
 
 /* Where span UNIT of operand LOC of instruction I lies. */
@@ -45,9 +45,9 @@ unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, c
         return landing_area(r, c, plan->program->land_home[slot]) + plan->land_offset[slot] + packed;
     }
     peali_span at = peali_plan_span(plan, i, unit, c->slice, loc.base);
-    const peali_front *front = &r->shown[loc.rank]->front;
+    const peali_front *front = &r->shown[peali_run_owner(r, loc)]->front;
     size_t place = (size_t)c->place;
-    uintptr_t shift = (uintptr_t)r->shift[loc.rank];
+    uintptr_t shift = (uintptr_t)r->shift[peali_run_owner(r, loc)];
     if (loc.buf >= PEAL_BUF_TMP) {
         size_t slot = plan->slot_offset[loc.buf - PEAL_BUF_TMP];
         return (unsigned char *)(front->tmp + shift) + place * plan->scratch_bytes + slot + at.packed;
@@ -80,7 +80,7 @@ static bool streams(const peali_runner *r, const peali_instr *i, const peali_loc
     for (int32_t k = i->nsrc; k < i->nsrc + i->ndst; k++) {
         if (i->reread || locs[k].buf != PEAL_BUF_OUT || is_staged(r, i, locs[k]))
             return false;
-        past |= r->shown[locs[k].rank]->front.past;
+        past |= r->shown[peali_run_owner(r, locs[k])]->front.past;
     }
     return past;
 }
@@ -109,7 +109,7 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
         if (locs[k].buf < 0 && k > filled)
             continue;
         r->dst[ndst] = peali_run_address(r, c, i, locs[k], unit);
-        if (past && r->shift[locs[k].rank] != 0)
+        if (past && r->shift[peali_run_owner(r, locs[k])] != 0)
             map_around(r->dst[ndst], bytes);
         ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
     }

@@ -176,7 +176,7 @@ static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_in
     const peali_loc *locs = r->plan->program->locs + i->locs;
     bool broadcast = r->plan->job.algo->kind == PEAL_BROADCAST;
     for (int32_t k = 0; k < i->nsrc + i->ndst; k++) {
-        const peali_front *front = &r->shown[locs[k].rank]->front;
+        const peali_front *front = &r->shown[peali_run_owner(r, locs[k])]->front;
         if (peali_load_relaxed(&front->call) != r->call)
             return PEAL_ERR_MISMATCH;
         if (!broadcast || locs[k].buf == PEAL_BUF_IN) /* of the root: the others' count for nothing */

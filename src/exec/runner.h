@@ -134,6 +134,12 @@ static inline bool peali_run_stamped(peali_runner *r, uint64_t there, uint64_t g
     return is;
 }
 
+/* Whose memory operand LOC is, among the ranks within reach: a program that has messages only knows none but its own. */
+static inline int32_t peali_run_owner(const peali_runner *r, peali_loc loc)
+{
+    return loc.rank + r->me - r->plan->program->me;
+}
+
 static inline int32_t peali_run_first_req(const peali_plan *plan, int32_t instr)
 {
     return plan->first_req ? plan->first_req[instr] : instr;

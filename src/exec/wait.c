@@ -377,7 +377,7 @@ static peal_status end(peali_runner *r)
     if (peali_load_relaxed(&r->mine->is_stuck))
         peali_store_relaxed(&r->mine->is_stuck, 0);
     r->base += (uint64_t)plan->job.slices;
-    r->heard = plan->program->tells && r->nreach > 1 ? r->seen : -1;
+    r->heard = plan->program->tells && plan->program->nreach > 1 ? r->seen : -1;
     r->plan = NULL;
     return PEAL_OK;
 }
