@@ -271,6 +271,22 @@ static void test_closed(void **state)
     e->p.stores_to = none;
     close_rank(s, 0);
     refuted(s, "which its program does not say");
+
+    for (int mode = PEALI_PULL; mode < PEALI_MODES; mode++) {
+        s = lowered("chain", 3, 3, (peali_mode)mode);
+        for (int r = 0; r < 3; r++) {
+            e = open_rank(s, r);
+            e->p.all_hear = true;
+            close_rank(s, r);
+        }
+        refuted(s, mode == PEALI_PUSH ? "says that all have begun" : "says that all hear of all");
+    }
+
+    s = lowered("two_shot", 3, 3, PEALI_PUSH);
+    e = open_rank(s, 1);
+    e->p.all_hear = false;
+    close_rank(s, 1);
+    refuted(s, "hears of all");
 }
 
 /* What CPU ranks go by when they store, and when buffers are staged. */

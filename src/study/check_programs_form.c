@@ -31,7 +31,7 @@ static peal_status form_alike(peali_proving *p, int r)
 {
     const peali_program *q = p->program[r], *o = p->program[p->domain[r]];
     size_t starts = (size_t)o->nreach + 1, nland = (size_t)o->nland;
-    bool alike = q->ncuts == o->ncuts && q->nscratch == o->nscratch && q->nland == o->nland &&
+    bool alike = q->ncuts == o->ncuts && q->nscratch == o->nscratch && q->nland == o->nland && q->all_hear == o->all_hear &&
                  !memcmp(q->cuts, o->cuts, (size_t)o->ncuts * sizeof *o->cuts) &&
                  !memcmp(q->slot_blocks, o->slot_blocks, (size_t)o->nscratch * sizeof *o->slot_blocks) &&
                  !memcmp(q->land_start, o->land_start, starts * sizeof *o->land_start) &&
@@ -41,7 +41,8 @@ static peal_status form_alike(peali_proving *p, int r)
         alike = !memcmp(q->land_home, o->land_home, nland * sizeof *o->land_home) &&
                 !memcmp(q->land_line, o->land_line, nland * sizeof *o->land_line);
     if (!alike)
-        return peali_proving_refute(p, r, -1, "has other cuts, scratch or landing slots than rank %d", (int)p->domain[r]);
+        return peali_proving_refute(p, r, -1, "has other cuts, scratch or landing slots than rank %d, or hears of all",
+                                    (int)p->domain[r]);
     return PEAL_OK;
 }
 
@@ -261,6 +262,23 @@ static peal_status form_shown(peali_proving *p, int r)
     return PEAL_OK;
 }
 
+/* Not push: who hears of all others' buffers touches one of each. */
+static peal_status form_hearing(peali_proving *p, int r)
+{
+    const peali_program *q = p->program[r];
+    bool *met = peali_arena_get(&p->arena, (size_t)q->nreach, sizeof *met);
+    for (int no = 0; met && no < q->ninstrs; no++)
+        for (int k = 0; k < q->instrs[no].nsrc + q->instrs[no].ndst; k++) {
+            peali_loc loc = q->locs[q->instrs[no].locs + k];
+            met[loc.rank] |= loc.buf == PEAL_BUF_IN || loc.buf == PEAL_BUF_OUT;
+        }
+    for (int y = 0; met && y < q->nreach && q->all_hear && p->mode != PEALI_PUSH; y++)
+        if (!met[y] && y != q->me)
+            return peali_proving_refute(p, r, -1, "says that all hear of all, and touches nothing of rank %d",
+                                        (int)p->domain[r] + y);
+    return met ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
 static peal_status form_instr(peali_proving *p, int r, int no)
 {
     const peali_program *q = p->program[r];
@@ -313,7 +331,7 @@ static peal_status all_arrive(peali_proving *p, int r)
 peal_status peali_programs_form(peali_proving *p)
 {
     peal_status (*const heads[])(peali_proving *, int) = {form_head, form_alike, form_landings, form_cuts};
-    peal_status (*const ends[])(peali_proving *, int) = {form_awaits, all_arrive, form_lines, form_shown};
+    peal_status (*const ends[])(peali_proving *, int) = {form_awaits, all_arrive, form_lines, form_shown, form_hearing};
     peal_status status = PEAL_OK;
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
         for (int r = 0; r < p->n && status == PEAL_OK; r++)

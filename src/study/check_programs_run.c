@@ -524,6 +524,10 @@ static peal_status closed(const run *w, int r)
         if (q->knows[y] && last[y] == 0)
             return peali_proving_refute(p, r, q->ninstrs - 1, "says that rank %d has begun, for which it does not wait",
                                         (int)p->domain[r] + y);
+    for (int y = 0; y < q->nreach; y++)
+        if (q->all_hear && last[y] == 0 && y != q->me)
+            return peali_proving_refute(p, r, q->ninstrs - 1, "says that all have begun, and does not wait for rank %d",
+                                        (int)p->domain[r] + y);
     for (int no = 0; no < q->ninstrs; no++)
         for (int k = q->instrs[no].nsrc; k < q->instrs[no].nsrc + q->instrs[no].ndst; k++) {
             peali_loc loc = q->locs[q->instrs[no].locs + k];
