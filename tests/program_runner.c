@@ -39,7 +39,7 @@ typedef struct member {
 
 typedef struct world {
     const program_case *what;
-    int n, nblocks, slices, window, areas, first[MAX_RANKS], most_land, ninstrs, nscratch;
+    int n, nblocks, slices, window, areas, near[MAX_RANKS][MAX_RANKS], most_land, ninstrs, nscratch;
     member rank[MAX_RANKS];
     value *want; /* calls * slices * ranks * blocks */
     message *mail;
@@ -109,7 +109,7 @@ static value *operand(world *w, int r, const cursor *c, const peali_instr *i, pe
     const peali_program *p = w->what->program[r];
     if (loc.rank < 0 || loc.rank >= p->nreach || i->first < 0 || i->first >= i->end || i->end >= p->ncuts)
         return NULL;
-    int y = w->first[r] + loc.rank, block = p->cuts[i->first], end = p->cuts[i->end];
+    int y = w->near[r][loc.rank], block = p->cuts[i->first], end = p->cuts[i->end];
     member *m = &w->rank[y];
     if (loc.buf < 0) {
         int slot = p->land_start[loc.rank] - 1 - loc.buf;
@@ -130,7 +130,7 @@ static value *operand(world *w, int r, const cursor *c, const peali_instr *i, pe
 static uint64_t *land_flag(world *w, int r, const cursor *c, peali_loc loc)
 {
     int area = (int)(number(w, r, c) % (uint64_t)w->areas);
-    return &w->rank[w->first[r] + loc.rank].land_flags[area * w->most_land - 1 - loc.buf];
+    return &w->rank[w->near[r][loc.rank]].land_flags[area * w->most_land - 1 - loc.buf];
 }
 
 /* The user's side: a call begins with IN rewritten and OUT poisoned, and ends with a look at OUT. */
@@ -275,7 +275,7 @@ static bool flags_up(world *w, int r, const cursor *c, const peali_instr *i)
         peali_await a = p->awaits[i->awaits + k];
         if (a.rank < 0 || a.rank >= p->nreach || a.flag < 0 || a.flag >= p->most_flags)
             return false;
-        if (w->rank[w->first[r] + a.rank].flags[a.flag] < number(w, r, c) + 1)
+        if (w->rank[w->near[r][a.rank]].flags[a.flag] < number(w, r, c) + 1)
             return false;
     }
     return i->flag < 0 || c->slice == 0 || w->rank[r].flags[i->flag] == number(w, r, c);
@@ -298,7 +298,7 @@ static bool credit(world *w, int r, const cursor *c)
         int64_t *known = &w->rank[r].known[x];
         if (need <= 0 || !p->stores_to[x] || *known >= need)
             continue;
-        *known = (int64_t)w->rank[w->first[r] + x].gone;
+        *known = (int64_t)w->rank[w->near[r][x]].gone;
         if (*known < need)
             return false;
     }
@@ -469,9 +469,12 @@ static bool run_once(world *w)
 
 static void size_world(world *w)
 {
+    const int *host = w->what->host ? w->what->host : w->what->problem->node;
     for (int r = 0; r < w->n; r++) {
         const peali_program *p = w->what->program[r];
-        w->first[r] = r - p->me;
+        for (int y = 0, x = 0; y < w->n; y++)
+            if (!host || host[y] == host[r])
+                w->near[r][x++] = y;
         w->ninstrs = p->ninstrs > w->ninstrs ? p->ninstrs : w->ninstrs;
         w->ninstrs = p->most_flags > w->ninstrs ? p->most_flags : w->ninstrs;
         w->nscratch = p->nscratch > w->nscratch ? p->nscratch : w->nscratch;

@@ -15,7 +15,8 @@
 enum { PROGRAM_RANKS = 9 };
 
 typedef struct program_case {
-    const peal_problem *problem; /* its nodes: ranks of one node are within reach of each other */
+    const peal_problem *problem;
+    const int *host; /* ranks of one host are within reach of each other; NULL: those of one node */
     peali_mode mode;
     const peal_sched *const *sched; /* of each rank: what the programs should compute */
     const peali_program *const *program;

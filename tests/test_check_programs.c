@@ -39,7 +39,7 @@ static scene *lowered(const char *name, int n, int size, peali_mode mode)
     if (!algo)
         algo = peali_algo_find(s->problem.kind = PEAL_BROADCAST, name);
     assert_non_null(algo);
-    assert_int_equal(peali_truth_make(algo, &s->problem, &report, &s->truth), PEAL_OK);
+    assert_int_equal(peali_truth_make(algo, &s->problem, NULL, &report, &s->truth), PEAL_OK);
     assert_int_equal(peali_programs_lower(s->truth, mode, s->right), PEAL_OK);
     if (peali_programs_check(s->truth, mode, (const peali_program *const *)s->right, &report) != PEAL_OK)
         fail_msg("%s", report.why);

@@ -294,7 +294,7 @@ static void try_edit(subject *s, const edit *e)
     peali_program *changed = edit_close(&loose);
     memcpy(with, s->program, sizeof with);
     with[e->rank] = changed;
-    program_case what = {s->what.problem, s->what.mode, s->what.sched, with};
+    program_case what = {s->what.problem, NULL, s->what.mode, s->what.sched, with};
     bool accepted = peali_programs_check(s->truth, s->what.mode, with, &report) == PEAL_OK;
     bool harm = !program_harmless(&what, INTERLEAVINGS, s->key);
     t->tried++;
@@ -338,7 +338,7 @@ static void try_mode(const peal_algo *algo, const peal_problem *p, const peali_t
 {
     subject s = {.algo = algo, .truth = truth};
     peali_programs_report report;
-    s.what = (program_case){p, mode, (const peal_sched *const *)s.sched, (const peali_program *const *)s.program};
+    s.what = (program_case){p, NULL, mode, (const peal_sched *const *)s.sched, (const peali_program *const *)s.program};
     s.key = mix((uint64_t)p->nranks << 24 | (uint64_t)p->root << 16 | (uint64_t)p->nnodes << 8 | (uint64_t)mode);
     for (const char *c = algo->name; *c; c++)
         s.key = mix(s.key + (uint64_t)*c + (uint64_t)p->kind);
@@ -369,7 +369,7 @@ static void try_problem(const peal_algo *algo, int n, int root)
         peali_truth *truth = NULL;
         if (!peali_algo_fits(algo, &p) || (map == 1 && n < 3))
             continue;
-        if (peali_truth_make(algo, &p, &report, &truth) != PEAL_OK)
+        if (peali_truth_make(algo, &p, NULL, &report, &truth) != PEAL_OK)
             fail_msg("%s", report.why);
         for (int mode = PEALI_PULL; mode < PEALI_MODES; mode++)
             try_mode(algo, &p, truth, (peali_mode)mode);

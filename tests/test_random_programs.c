@@ -1,6 +1,6 @@
 /*
- * Random legal schedules through the lowering, in all modes, on random nodes: check must prove the programs, and a runner of its
- * own (program_runner.h) must find no harm in them.
+ * Random legal schedules through the lowering, in all modes, on random nodes and on random hosts: check must prove the programs,
+ * and a runner of its own (program_runner.h) must find no harm in them.
  *
  * usage: test_random_programs [SEEDS [FIRST]]
  */
@@ -16,14 +16,14 @@
 
 enum { INTERLEAVINGS = 12 };
 
-static int seeds = 400, first = 1;
+static int seeds = 2000, first = 1;
 
-static void try_mode(const peal_problem *p, const peali_truth *truth, peali_mode mode, unsigned seed)
+static void try_mode(const peal_problem *p, const int *host, const peali_truth *truth, peali_mode mode, unsigned seed)
 {
     peali_program *program[RANDOM_RANKS];
     peal_sched *sched[RANDOM_RANKS];
     peali_programs_report report;
-    program_case what = {p, mode, (const peal_sched *const *)sched, (const peali_program *const *)program};
+    program_case what = {p, host, mode, (const peal_sched *const *)sched, (const peali_program *const *)program};
     if (peali_programs_lower(truth, mode, program) != PEAL_OK)
         fail_msg("seed %u, %s: not lowered", seed, peali_mode_name(mode));
     for (int r = 0; r < p->nranks; r++)
@@ -40,7 +40,7 @@ static void try_mode(const peal_problem *p, const peali_truth *truth, peali_mode
 
 static void test_random(void **state)
 {
-    int node[RANDOM_RANKS];
+    int node[RANDOM_RANKS], host[RANDOM_RANKS];
     for (int seed = first; seed < first + seeds; seed++) {
         unsigned draw = (unsigned)seed * 40503u;
         peal_problem p = {.kind = PEAL_ALLREDUCE, .op = PEAL_SUM, .nranks = 1 + (int)(draw >> 3) % 6, .nnodes = 1, .node = node};
@@ -48,13 +48,16 @@ static void test_random(void **state)
         for (int r = 1; r < p.nranks; r++)
             node[r] = node[r - 1] + (int)((draw = draw * 1664525u + 1013904223u) >> 20) % 3 / 2;
         p.nnodes = node[p.nranks - 1] + 1;
+        const int *hosts = seed % 3 ? NULL : host;
+        for (int r = 0; r < p.nranks; r++)
+            host[r] = (int)((draw = draw * 1664525u + 1013904223u) >> 20) % 3;
         peali_programs_report report;
         peali_truth *truth = NULL;
         random_scheds_make((unsigned)seed, p.nranks);
-        if (peali_truth_make(&random_algo, &p, &report, &truth) != PEAL_OK)
+        if (peali_truth_make(&random_algo, &p, hosts, &report, &truth) != PEAL_OK)
             fail_msg("seed %d: %s", seed, report.why);
         for (int mode = PEALI_PULL; mode < PEALI_MODES; mode++)
-            try_mode(&p, truth, (peali_mode)mode, (unsigned)seed);
+            try_mode(&p, hosts, truth, (peali_mode)mode, (unsigned)seed);
         peali_truth_free(&truth);
     }
     print_message("%d random schedules in all modes\n", seeds);

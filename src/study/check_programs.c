@@ -25,7 +25,7 @@ static void append_operand(const peali_proving *p, int rank, peali_loc loc, char
     else
         append(text, size, "%s", peali_check_buffer(name, loc.buf));
     if (loc.rank != p->program[rank]->me)
-        append(text, size, " of rank %d", (int)p->domain[rank] + loc.rank);
+        append(text, size, " of rank %d", (int)p->near[rank][loc.rank]);
 }
 
 static void append_operands(const peali_proving *p, int rank, const peali_loc *locs, int n, char *text)
@@ -107,7 +107,8 @@ static peal_status build_schedules(peali_truth *t, peal_sched **sched, peali_ord
     return PEAL_OK;
 }
 
-peal_status peali_truth_make(const peal_algo *algo, const peal_problem *problem, peali_programs_report *report, peali_truth **out)
+peal_status peali_truth_make(const peal_algo *algo, const peal_problem *problem, const int *host, peali_programs_report *report,
+                             peali_truth **out)
 {
     peali_arena arena = {NULL};
     size_t n = (size_t)problem->nranks;
@@ -120,6 +121,7 @@ peal_status peali_truth_make(const peal_algo *algo, const peal_problem *problem,
         return PEAL_ERR_MEMORY;
     }
     t->arena = arena;
+    t->host = host;
     t->what = (peali_check_case){algo, problem, (const peal_sched *const *)sched, order};
     peal_status status = build_schedules(t, sched, order);
     if (status == PEAL_OK) {
@@ -150,51 +152,90 @@ void peali_truth_free(peali_truth **truth)
     *truth = NULL;
 }
 
-/* The end of the ranks within reach of FIRST. */
-static int reach_end(const peal_problem *p, int first)
+static bool within_reach(const peali_truth *t, int a, int b)
 {
-    int end = first + 1;
-    while (end < p->nranks && (!p->node || p->node[end] == p->node[first]))
-        end++;
-    return end;
+    const int *host = t->host ? t->host : t->what.problem->node;
+    return !host || host[a] == host[b];
+}
+
+/* The ranks within reach of RANK, itself among them: how many. */
+static int gather_near(const peali_truth *t, int rank, int32_t *near)
+{
+    int n = 0;
+    for (int r = 0; r < t->what.problem->nranks; r++)
+        if (within_reach(t, rank, r))
+            near[n++] = r;
+    return n;
+}
+
+/* Those of the first rank that has no program yet. */
+static peal_status lower_next(const peali_truth *t, peali_mode mode, int first, int32_t *near, peali_program **made,
+                              peali_program **programs)
+{
+    peali_reach reach = {gather_near(t, first, near), near, mode};
+    peal_status status = peali_lower_all(t->what.algo, t->what.problem, &reach, made);
+    for (int x = 0; x < reach.nranks && status == PEAL_OK; x++)
+        programs[near[x]] = made[x];
+    return status;
 }
 
 peal_status peali_programs_lower(const peali_truth *truth, peali_mode mode, peali_program **programs)
 {
     const peal_problem *problem = truth->what.problem;
-    int32_t *ranks = peali_alloc((size_t)problem->nranks, sizeof *ranks);
-    peal_status status = ranks ? PEAL_OK : PEAL_ERR_MEMORY;
+    int32_t *near = peali_alloc((size_t)problem->nranks, sizeof *near);
+    peali_program **made = peali_alloc((size_t)problem->nranks, sizeof *made);
+    peal_status status = near && made ? PEAL_OK : PEAL_ERR_MEMORY;
     memset(programs, 0, (size_t)problem->nranks * sizeof *programs);
-    for (int r = 0; ranks && r < problem->nranks; r++)
-        ranks[r] = r;
-    for (int at = 0, end; status == PEAL_OK && at < problem->nranks; at = end) {
-        end = reach_end(problem, at);
-        peali_reach reach = {end - at, ranks + at, mode};
-        status = peali_lower_all(truth->what.algo, problem, &reach, programs + at);
-    }
+    for (int r = 0; r < problem->nranks && status == PEAL_OK; r++)
+        if (!programs[r])
+            status = lower_next(truth, mode, r, near, made, programs);
     for (int r = 0; status != PEAL_OK && r < problem->nranks; r++)
         peali_program_free(&programs[r]);
-    peali_free(ranks);
+    peali_free(near);
+    peali_free(made);
     return status;
+}
+
+/* Who is within reach of whom. */
+static bool find_domains(peali_proving *p)
+{
+    size_t n = (size_t)p->n;
+    p->domain = peali_arena_get(&p->arena, n, sizeof *p->domain);
+    p->near = peali_arena_get(&p->arena, n, sizeof *p->near);
+    p->nnear = peali_arena_get(&p->arena, n, sizeof *p->nnear);
+    p->place = peali_arena_get(&p->arena, n, sizeof *p->place);
+    int32_t *all = peali_arena_get(&p->arena, n, sizeof *all);
+    if (!p->domain || !p->near || !p->nnear || !p->place || !all)
+        return false;
+    for (int r = 0; r < p->n; r++) {
+        if (p->nnear[r] > 0)
+            continue;
+        int count = gather_near(p->truth, r, all);
+        for (int x = 0; x < count; x++) {
+            p->domain[all[x]] = r;
+            p->near[all[x]] = all;
+            p->nnear[all[x]] = count;
+            p->place[all[x]] = x;
+        }
+        all += count;
+    }
+    return true;
 }
 
 /* Numbers, and the tables that form fills. */
 static bool prepare(peali_proving *p)
 {
     size_t n = (size_t)p->n, ninstrs, nflags;
-    p->domain = peali_arena_get(&p->arena, n, sizeof *p->domain);
     p->piece = peali_arena_get(&p->arena, n, sizeof *p->piece);
     p->clock = peali_arena_get(&p->arena, n, sizeof *p->clock);
     p->base = peali_arena_get(&p->arena, n + 1, sizeof *p->base);
     p->flags = peali_arena_get(&p->arena, n + 1, sizeof *p->flags);
     p->lands = peali_arena_get(&p->arena, n + 1, sizeof *p->lands);
-    if (!p->domain || !p->piece || !p->clock || !p->base || !p->flags || !p->lands)
+    if (!find_domains(p) || !p->piece || !p->clock || !p->base || !p->flags || !p->lands)
         return false;
-    for (int r = 0, end = 0; r < p->n; r++) {
+    for (int r = 0; r < p->n; r++) {
         p->base[r + 1] = p->base[r] + p->program[r]->ninstrs;
         p->flags[r + 1] = p->flags[r] + p->program[r]->nflags;
-        p->domain[r] = r < end ? p->domain[r - 1] : r;
-        end = reach_end(p->truth->what.problem, p->domain[r]);
     }
     ninstrs = (size_t)p->base[n];
     nflags = (size_t)p->flags[n];

@@ -3,7 +3,8 @@
  * schedules, comes to an end, and leaves no two accesses unordered, in one slice, between slices and between calls. LOWERING,
  * "What the verifier of programs checks", has the ten things that are proved.
  *
- * Ranks of one node are within reach of each other; between nodes there are messages. A proof holds for every size, type, number of
+ * Ranks of one node are within reach of each other, or those of one host, which need not follow each other; between them there are
+ * messages. A proof holds for every size, type, number of
  * slices and window, for IN and OUT apart, aliased on any of the ranks, and (not push) staged on any of them.
  */
 #ifndef PEALI_CHECK_PROGRAMS_H
@@ -23,14 +24,15 @@ typedef struct peali_programs_report {
 } peali_programs_report;
 
 /*
- * Builds and runs the schedules of ALGO for PROBLEM, which both outlive *OUT. It is freed with peali_truth_free. Whether what they
+ * Builds and runs the schedules of ALGO for PROBLEM; both outlive *OUT, and so does HOST, in which ranks of one number are within
+ * reach of each other (NULL: those of one node are). It is freed with peali_truth_free. Whether what they
  * compute is what the collective should is for peali_check to say.
  *
  * Returns: PEAL_OK; PEAL_ERR_INVALID the schedules do not run, and REPORT says why; PEAL_ERR_MEMORY.
  * Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_truth_make(const peal_algo *algo, const peal_problem *problem, peali_programs_report *report,
-                                             peali_truth **out);
+PEAL_MUST_CHECK peal_status peali_truth_make(const peal_algo *algo, const peal_problem *problem, const int *host,
+                                             peali_programs_report *report, peali_truth **out);
 void peali_truth_free(peali_truth **truth);
 
 /* Lowers all ranks in MODE: PROGRAMS has an entry for each, to be freed. PEAL_OK or what peali_lower_all returns. */

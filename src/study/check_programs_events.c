@@ -16,8 +16,10 @@ typedef uint64_t word;
 
 typedef struct history {
     peali_proving *p;
-    int first, end;      /* ranks of the domain */
-    int32_t *event;      /* of each operation, from the first of the domain on; -1: none */
+    int first, nranks;   /* of the domain: its first rank, and how many */
+    const int32_t *rank; /* all of them */
+    int32_t *op, *instr; /* of each, and behind the last one: where its operations and instructions begin in what follows */
+    int32_t *event;      /* of each operation; -1: none */
     int32_t nevents;
     size_t nwords;
     word **list;         /* of each rank: what happened before its next operation */
@@ -28,12 +30,20 @@ typedef struct history {
 
 static int32_t op_base(const history *h, int r)
 {
-    return h->p->truth->c.base[r] - h->p->truth->c.base[h->first];
+    return h->op[h->p->place[r]];
+}
+
+/* Where the operation is that message NUMBER performs. */
+static int32_t op_of(const history *h, int32_t number)
+{
+    int r = h->p->rank[number];
+    return op_base(h, r) + h->p->op[number] - h->p->truth->c.base[r];
 }
 
 static word *begun(const history *h, int32_t number)
 {
-    return h->begun + (size_t)(number - h->p->base[h->first]) * h->nwords;
+    int r = h->p->rank[number];
+    return h->begun + (size_t)(h->instr[h->p->place[r]] + number - h->p->base[r]) * h->nwords;
 }
 
 static void join(const history *h, word *to, const word *from)
@@ -50,7 +60,7 @@ static void add(word *to, int32_t event)
 
 static bool inside(const history *h, int peer)
 {
-    return peer >= h->first && peer < h->end;
+    return h->p->domain[peer] == h->first;
 }
 
 static bool is_message(const peali_op *op)
@@ -62,21 +72,31 @@ static bool prepare(history *h)
 {
     peali_proving *p = h->p;
     const peali_checking *c = &p->truth->c;
-    size_t nops = (size_t)(c->base[h->end] - c->base[h->first]), n = (size_t)(h->end - h->first);
+    size_t n = (size_t)h->nranks, nops;
+    h->op = peali_arena_get(&p->arena, n + 1, sizeof *h->op);
+    h->instr = peali_arena_get(&p->arena, n + 1, sizeof *h->instr);
+    if (!h->op || !h->instr)
+        return false;
+    for (size_t x = 0; x < n; x++) {
+        int r = h->rank[x];
+        h->op[x + 1] = h->op[x] + c->base[r + 1] - c->base[r];
+        h->instr[x + 1] = h->instr[x] + p->base[r + 1] - p->base[r];
+    }
+    nops = (size_t)h->op[n];
     h->event = peali_arena_get(&p->arena, nops, sizeof *h->event);
     h->before = peali_arena_get(&p->arena, nops, sizeof *h->before);
     h->list = peali_arena_get(&p->arena, n, sizeof *h->list);
     h->cursor = peali_arena_get(&p->arena, n, sizeof *h->cursor);
     if (!h->event || !h->before || !h->list || !h->cursor)
         return false;
-    for (int r = h->first; r < h->end; r++)
-        for (int i = 0; i < p->truth->what.sched[r]->nops; i++) {
+    for (size_t x = 0; x < n; x++)
+        for (int r = h->rank[x], i = 0; i < p->truth->what.sched[r]->nops; i++) {
             const peali_op *op = peali_check_op(c, r, i);
             bool comes = is_message(op) && !inside(h, op->peer) && (op->verb == PEALI_RECV || p->mode != PEALI_PUSH);
             h->event[op_base(h, r) + i] = comes ? h->nevents++ : -1;
         }
     h->nwords = ((size_t)h->nevents + 63) / 64;
-    h->begun = peali_arena_get(&p->arena, (size_t)(p->base[h->end] - p->base[h->first]) * h->nwords, sizeof *h->begun);
+    h->begun = peali_arena_get(&p->arena, (size_t)h->instr[n] * h->nwords, sizeof *h->begun);
     for (size_t x = 0; x < n; x++)
         if (!(h->list[x] = peali_arena_get(&p->arena, h->nwords, sizeof **h->list)))
             return false;
@@ -91,7 +111,7 @@ static int32_t partner(const history *h, int r, int i)
 
 static bool was_run(const history *h, int r, int i)
 {
-    return h->cursor[r - h->first] > i;
+    return h->cursor[h->p->place[r]] > i;
 }
 
 /* May operation I of R, the next in its list, run? */
@@ -113,7 +133,7 @@ static bool keep_before(history *h, int r, int i)
 {
     word *copy = peali_arena_get(&h->p->arena, h->nwords, sizeof *copy);
     if (copy)
-        join(h, copy, h->list[r - h->first]);
+        join(h, copy, h->list[h->p->place[r]]);
     h->before[op_base(h, r) + i] = copy;
     return copy != NULL;
 }
@@ -122,7 +142,7 @@ static bool run_op(history *h, int r, int i)
 {
     const peali_op *op = peali_check_op(&h->p->truth->c, r, i);
     const peali_order *o = &h->p->truth->what.order[r];
-    word *now = h->list[r - h->first];
+    word *now = h->list[h->p->place[r]];
     for (int32_t e = o->start[i]; e < o->start[i + 1]; e++) {
         const peali_op *sent = peali_check_op(&h->p->truth->c, r, o->from[e]);
         if (sent->verb == PEALI_SEND && inside(h, sent->peer))
@@ -144,8 +164,8 @@ static bool run_lists(history *h)
 {
     for (bool moved = true; moved;) {
         moved = false;
-        for (int r = h->first; r < h->end; r++) {
-            int32_t *i = &h->cursor[r - h->first];
+        for (int x = 0; x < h->nranks; x++) {
+            int32_t *i = &h->cursor[x], r = h->rank[x];
             for (; *i < h->p->truth->what.sched[r]->nops && ready(h, r, *i); (*i)++, moved = true)
                 if (!run_op(h, r, *i))
                     return false;
@@ -164,9 +184,9 @@ static void gather(history *h, int32_t number)
     if (i != q->instrs)
         join(h, now, begun(h, number - 1));
     for (int32_t k = 0; k < i->nwaits; k++)
-        add(now, h->event[p->op[p->base[r] + q->waits[i->waits + k]] - p->truth->c.base[h->first]]);
+        add(now, h->event[op_of(h, p->base[r] + q->waits[i->waits + k])]);
     for (int32_t k = 0; k < i->nawaits; k++) {
-        int y = h->first + q->awaits[i->awaits + k].rank;
+        int y = h->rank[q->awaits[i->awaits + k].rank];
         join(h, now, begun(h, p->base[y] + p->flag[p->flags[y] + q->awaits[i->awaits + k].flag]));
     }
     const peali_loc *locs = peali_proving_locs(p, number);
@@ -179,7 +199,7 @@ static peal_status outgoing(history *h, int32_t number)
 {
     peali_proving *p = h->p;
     int r = p->rank[number];
-    const word *now = begun(h, number), *most = h->before[p->op[number] - p->truth->c.base[h->first]];
+    const word *now = begun(h, number), *most = h->before[op_of(h, number)];
     for (size_t i = 0; i < h->nwords; i++)
         if (now[i] & ~most[i])
             return peali_proving_refute(p, r, number - p->base[r],
@@ -187,9 +207,9 @@ static peal_status outgoing(history *h, int32_t number)
     return PEAL_OK;
 }
 
-static peal_status prove_domain(peali_proving *p, int first, int end)
+static peal_status prove_domain(peali_proving *p, int first)
 {
-    history h = {.p = p, .first = first, .end = end};
+    history h = {.p = p, .first = first, .nranks = p->nnear[first], .rank = p->near[first]};
     if (!prepare(&h))
         return PEAL_ERR_MEMORY;
     if (h.nevents == 0)
@@ -211,10 +231,8 @@ static peal_status prove_domain(peali_proving *p, int first, int end)
 peal_status peali_programs_events(peali_proving *p)
 {
     peal_status status = PEAL_OK;
-    for (int first = 0, end; first < p->n && status == PEAL_OK; first = end) {
-        for (end = first + 1; end < p->n && p->domain[end] == first;)
-            end++;
-        status = prove_domain(p, first, end);
-    }
+    for (int first = 0; first < p->n && status == PEAL_OK; first++)
+        if (p->domain[first] == first)
+            status = prove_domain(p, first);
     return status;
 }

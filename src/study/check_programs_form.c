@@ -10,10 +10,7 @@
 static peal_status form_head(peali_proving *p, int r)
 {
     const peali_program *q = p->program[r];
-    int32_t first = p->domain[r], reach = 0;
-    while (first + reach < p->n && p->domain[first + reach] == first)
-        reach++;
-    if (q->rank != r || q->nranks != p->n || q->me != r - first || q->nreach != reach || q->mode != p->mode)
+    if (q->rank != r || q->nranks != p->n || q->me != p->place[r] || q->nreach != p->nnear[r] || q->mode != p->mode)
         return peali_proving_refute(p, r, -1, "holds the program of rank %d of %d, %d of %d within reach", (int)q->rank,
                                     (int)q->nranks, (int)q->me, (int)q->nreach);
     if (q->nblocks != p->truth->c.nblocks)
@@ -106,7 +103,7 @@ static peal_status form_awaits(peali_proving *p, int r)
             peali_await a = q->awaits[q->instrs[no].awaits + k];
             if (a.rank < 0 || a.rank >= q->nreach || a.rank == q->me)
                 return peali_proving_refute(p, r, no, "awaits a flag of %d within reach, which is no other rank", (int)a.rank);
-            int y = p->domain[r] + a.rank;
+            int y = p->near[r][a.rank];
             if (a.flag < 0 || a.flag >= p->program[y]->nflags || p->flag[p->flags[y] + a.flag] < 0)
                 return peali_proving_refute(p, r, no, "awaits flag %d of rank %d, which nothing raises", (int)a.flag, y);
         }
@@ -178,7 +175,7 @@ static peal_status form_target(peali_proving *p, int r, int no, peali_loc loc)
         return peali_proving_refute(p, r, no, "writes where it must not");
     if (recv && p->mode == PEALI_PUSH && loc.buf >= 0)
         return peali_proving_refute(p, r, no, "receives elsewhere than into a landing slot");
-    int y = p->domain[r] + loc.rank;
+    int y = p->near[r][loc.rank];
     peali_span mine = peali_check_holds(&p->truth->c, y, PEAL_BUF_OUT);
     if (loc.buf == PEAL_BUF_OUT && (q->cuts[i->first] < mine.first || q->cuts[i->end] > mine.end))
         return peali_proving_refute(p, r, no, "writes blocks of OUT that the user does not give rank %d", y);
@@ -233,7 +230,7 @@ static peal_status form_lines(peali_proving *p, int r)
             bool right = q->land_home[at] == q->me && has >= 0 && has < q->nland && (line < 0 ? !taken[has] : has == line);
             if (!right)
                 return peali_proving_refute(p, r, no, "has no line of its own for landing slot %d of rank %d", -1 - loc->buf,
-                                            p->domain[r] + loc->rank);
+                                            (int)p->near[r][loc->rank]);
             taken[line = has] = true;
         }
     }
@@ -247,7 +244,7 @@ static peal_status form_shown(peali_proving *p, int r)
     for (int no = 0; p->mode != PEALI_PUSH && no < q->ninstrs; no++) {
         const peali_instr *i = &q->instrs[no];
         for (const peali_loc *loc = q->locs + i->locs; loc < q->locs + i->locs + i->nsrc + i->ndst; loc++) {
-            const uint8_t *shown = p->program[p->domain[r] + loc->rank]->shown;
+            const uint8_t *shown = p->program[p->near[r][loc->rank]]->shown;
             bool own = loc->rank == q->me, right = true;
             int bit = loc->buf == PEAL_BUF_OUT ? PEALI_SHOWN_OUT : PEALI_SHOWN_IN;
             if (!shown || loc->buf < 0 || loc->buf >= PEAL_BUF_TMP || (own && loc->buf == PEAL_BUF_IN))
@@ -256,7 +253,7 @@ static peal_status form_shown(peali_proving *p, int r)
                 right &= own ? (shown[at] & bit) == (shown[i->first] & bit) : (shown[at] & bit) != 0;
             if (!right)
                 return peali_proving_refute(p, r, no, "touches what the program of rank %d does not show",
-                                            p->domain[r] + loc->rank);
+                                            (int)p->near[r][loc->rank]);
         }
     }
     return PEAL_OK;
@@ -275,7 +272,7 @@ static peal_status form_hearing(peali_proving *p, int r)
     for (int y = 0; met && y < q->nreach && q->all_hear && p->mode != PEALI_PUSH; y++)
         if (!met[y] && y != q->me)
             return peali_proving_refute(p, r, -1, "says that all hear of all, and touches nothing of rank %d",
-                                        (int)p->domain[r] + y);
+                                        (int)p->near[r][y]);
     return met ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 

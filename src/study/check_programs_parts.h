@@ -10,6 +10,7 @@
 struct peali_truth {
     peali_arena arena;
     peali_check_case what;
+    const int *host; /* NULL: the nodes */
     peali_check_report found;
     peali_checking c; /* pieces, matches and final values of the schedules */
 };
@@ -21,7 +22,10 @@ typedef struct peali_proving {
     peali_programs_report *report;
     peali_arena arena;
     int32_t n;
-    int32_t *domain;   /* of each rank: the first of the ranks within its reach, which are consecutive */
+    int32_t *domain;   /* of each rank: the first of the ranks within its reach */
+    int32_t **near;    /* of each rank: the ranks within its reach, ascending, */
+    int32_t *nnear;    /* how many, */
+    int32_t *place;    /* and which of them it is */
     int32_t **piece;   /* of each rank: the piece at each cut of its program */
     int32_t *base;     /* n + 1 */
     int32_t *rank;     /* of each instruction */
@@ -55,7 +59,7 @@ static inline bool peali_proving_async(const peali_instr *i)
 /* The number of the instruction that fills the landing slot LOC of a rank within reach of RANK. */
 static inline int32_t *peali_proving_filler(const peali_proving *p, int rank, peali_loc loc)
 {
-    return &p->filler[p->lands[p->domain[rank] + loc.rank] - 1 - loc.buf];
+    return &p->filler[p->lands[p->near[rank][loc.rank]] - 1 - loc.buf];
 }
 
 /* The pieces of an instruction's range. */

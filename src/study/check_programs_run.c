@@ -50,7 +50,7 @@ typedef struct run {
 
 static int32_t own(const run *w, int r)
 {
-    return r - w->p->domain[r];
+    return w->p->place[r];
 }
 
 static int32_t *clock_of(const run *w, int32_t number)
@@ -90,7 +90,7 @@ static int32_t blocked_on(const run *w, int r, int no)
             return other;
     }
     for (int32_t k = 0; k < i->nawaits; k++) {
-        int y = p->domain[r] + q->awaits[i->awaits + k].rank;
+        int y = p->near[r][q->awaits[i->awaits + k].rank];
         int32_t flag = p->flag[p->flags[y] + q->awaits[i->awaits + k].flag];
         if (w->cursor[y] <= flag)
             return p->base[y] + flag;
@@ -150,7 +150,7 @@ static void set_clock(const run *w, int r, int no)
         memcpy(clock, clock_of(w, p->base[r] + no - 1), (size_t)q->nreach * sizeof *clock);
     clock[q->me] = no;
     for (int32_t k = 0; k < i->nawaits; k++) {
-        int y = p->domain[r] + q->awaits[i->awaits + k].rank;
+        int y = p->near[r][q->awaits[i->awaits + k].rank];
         merge(w, clock, p->base[y] + p->flag[p->flags[y] + q->awaits[i->awaits + k].flag]);
     }
     for (int k = 0; k < i->nsrc; k++) {
@@ -225,7 +225,7 @@ static peal_status visit_all(run *w, int32_t number)
 static peal_status visit_operand(run *w, int32_t number, peali_loc loc, bool writes)
 {
     const peali_proving *p = w->p;
-    int r = p->rank[number], y = p->domain[r] + loc.rank;
+    int r = p->rank[number], y = p->near[r][loc.rank];
     peali_span at = peali_proving_range(p, number);
     peal_status status = PEAL_OK;
     if (loc.buf < 0)
@@ -256,13 +256,13 @@ static peal_status races(run *w, int32_t number)
 
 static hold *hold_of(const run *w, int r, peali_loc loc)
 {
-    int y = w->p->domain[r] + loc.rank;
+    int y = w->p->near[r][loc.rank];
     return loc.buf < 0 ? &w->land[y][-1 - loc.buf] : &w->tmp[y][loc.buf - PEAL_BUF_TMP];
 }
 
 static place load(const run *w, int r, peali_loc loc, int32_t piece)
 {
-    int y = w->p->domain[r] + loc.rank;
+    int y = w->p->near[r][loc.rank];
     if (loc.buf < 0 || loc.buf >= PEAL_BUF_TMP) {
         const hold *h = hold_of(w, r, loc);
         return h->first == w->p->piece[r][loc.base] ? h->at[piece - h->first] : (place){{0, 0}, {0, 0}};
@@ -291,16 +291,16 @@ static peal_status load_source(const run *w, int32_t number, peali_loc loc, int3
     if (v->apart.set == 0 || v->aliased.set == 0)
         return peali_proving_refute(p, r, number - p->base[r], "reads %s of buffer %d, which nothing wrote%s", blocks, loc.buf,
                                     v->apart.set ? " if IN is OUT" : "");
-    if (p->domain[r] + loc.rank != r && !agree(*v))
+    if (p->near[r][loc.rank] != r && !agree(*v))
         return peali_proving_refute(p, r, number - p->base[r], "reads another value of %s if IN is OUT at rank %d", blocks,
-                                    (int)p->domain[r] + loc.rank);
+                                    (int)p->near[r][loc.rank]);
     return PEAL_OK;
 }
 
 static void store(run *w, int r, peali_loc loc, int32_t piece, place v)
 {
     if (loc.buf == PEAL_BUF_OUT) {
-        w->out[w->p->domain[r] + loc.rank][piece] = v;
+        w->out[w->p->near[r][loc.rank]][piece] = v;
         return;
     }
     hold *h = hold_of(w, r, loc);
@@ -340,9 +340,9 @@ static peal_status reduce_piece(run *w, int32_t number, int32_t piece)
         sum.aliased = k ? peali_value_fold(p->n, sum.aliased, v.aliased) : v.aliased;
     }
     for (int k = i->nsrc; k < i->nsrc + i->ndst; k++) {
-        if (p->domain[r] + locs[k].rank != r && !agree(sum))
+        if (p->near[r][locs[k].rank] != r && !agree(sum))
             return peali_proving_refute(p, r, number - p->base[r], "stores another value at rank %d if IN is OUT",
-                                        (int)p->domain[r] + locs[k].rank);
+                                        (int)p->near[r][locs[k].rank]);
         store(w, r, locs[k], piece, sum);
     }
     return PEAL_OK;
@@ -523,17 +523,17 @@ static peal_status closed(const run *w, int r)
     for (int y = 0; y < q->nreach; y++)
         if (q->knows[y] && last[y] == 0)
             return peali_proving_refute(p, r, q->ninstrs - 1, "says that rank %d has begun, for which it does not wait",
-                                        (int)p->domain[r] + y);
+                                        (int)p->near[r][y]);
     for (int y = 0; y < q->nreach; y++)
         if (q->all_hear && last[y] == 0 && y != q->me)
             return peali_proving_refute(p, r, q->ninstrs - 1, "says that all have begun, and does not wait for rank %d",
-                                        (int)p->domain[r] + y);
+                                        (int)p->near[r][y]);
     for (int no = 0; no < q->ninstrs; no++)
         for (int k = q->instrs[no].nsrc; k < q->instrs[no].nsrc + q->instrs[no].ndst; k++) {
             peali_loc loc = q->locs[q->instrs[no].locs + k];
             if (loc.buf < 0 && loc.rank != q->me && !q->stores_to[loc.rank])
                 return peali_proving_refute(p, r, no, "stores at rank %d, which its program does not say",
-                                            (int)p->domain[r] + loc.rank);
+                                            (int)p->near[r][loc.rank]);
         }
     return PEAL_OK;
 }
