@@ -282,6 +282,14 @@ static void test_closed(void **state)
         refuted(s, mode == PEALI_PUSH ? "says that all have begun" : "says that all hear of all");
     }
 
+    s = lowered("chain", 3, 3, PEALI_PULL);
+    for (int r = 0; r < 3; r++) {
+        e = open_rank(s, r);
+        e->p.tells = true;
+        close_rank(s, r);
+    }
+    refuted(s, "whose buffers are seen, and is not");
+
     s = lowered("two_shot", 3, 3, PEALI_PUSH);
     e = open_rank(s, 1);
     e->p.all_hear = false;

@@ -29,6 +29,7 @@ static peal_status form_alike(peali_proving *p, int r)
     const peali_program *q = p->program[r], *o = p->program[p->domain[r]];
     size_t starts = (size_t)o->nreach + 1, nland = (size_t)o->nland;
     bool alike = q->ncuts == o->ncuts && q->nscratch == o->nscratch && q->nland == o->nland && q->all_hear == o->all_hear &&
+                 q->tells == o->tells &&
                  !memcmp(q->cuts, o->cuts, (size_t)o->ncuts * sizeof *o->cuts) &&
                  !memcmp(q->slot_blocks, o->slot_blocks, (size_t)o->nscratch * sizeof *o->slot_blocks) &&
                  !memcmp(q->land_start, o->land_start, starts * sizeof *o->land_start) &&
@@ -259,6 +260,21 @@ static peal_status form_shown(peali_proving *p, int r)
     return PEAL_OK;
 }
 
+/* Where a broadcast tells of its root's IN, what every other rank has came from there (push), or it touches that (else). */
+static peal_status form_telling(peali_proving *p, int r)
+{
+    const peali_program *q = p->program[r];
+    bool broadcast = q->algo->kind == PEAL_BROADCAST, told = p->mode == PEALI_PUSH || q->nreach == 1;
+    for (int no = 0; no < q->ninstrs; no++)
+        for (int k = 0; k < q->instrs[no].nsrc; k++) {
+            peali_loc loc = q->locs[q->instrs[no].locs + k];
+            told |= loc.buf == PEAL_BUF_IN; /* the root has the only one, and copies it, or shows it */
+        }
+    if (broadcast ? q->tells && !told && r != p->truth->what.problem->root : q->tells != q->all_hear)
+        return peali_proving_refute(p, r, -1, "says that ranks are told whose buffers are seen, and is not");
+    return PEAL_OK;
+}
+
 /* Not push: who hears of all others' buffers touches one of each. */
 static peal_status form_hearing(peali_proving *p, int r)
 {
@@ -328,7 +344,8 @@ static peal_status all_arrive(peali_proving *p, int r)
 peal_status peali_programs_form(peali_proving *p)
 {
     peal_status (*const heads[])(peali_proving *, int) = {form_head, form_alike, form_landings, form_cuts};
-    peal_status (*const ends[])(peali_proving *, int) = {form_awaits, all_arrive, form_lines, form_shown, form_hearing};
+    peal_status (*const ends[])(peali_proving *, int) = {form_awaits, all_arrive,   form_lines,
+                                                         form_shown,  form_hearing, form_telling};
     peal_status status = PEAL_OK;
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
         for (int r = 0; r < p->n && status == PEAL_OK; r++)
