@@ -276,6 +276,9 @@ static void note_slices(peal_comm *comm, int rank, void *ctx)
     assert_int_equal(peal_comm_force(comm, PEAL_ALLREDUCE, "ring"), PEAL_OK);
     assert_true(peali_select(comm, PEAL_ALLREDUCE, &job));
     ((int *)ctx)[rank] = job.slices;
+    comm->seen[PEAL_BROADCAST] = UINT64_MAX; /* of its root's buffer that says something, of the others nothing */
+    assert_int_equal(peal_comm_force(comm, PEAL_BROADCAST, "two_shot"), PEAL_OK);
+    assert_true(peali_select(comm, PEAL_BROADCAST, &job) && job.slices == ((int *)ctx)[rank]);
 }
 
 /* Nor where somebody names an algorithm, which is else in one slice. */
@@ -311,8 +314,7 @@ static void test_ranks_agree(void **state)
     for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
         for (int i = 0; i < SIZES; i++) {
             bool parts = kind == PEAL_ALLGATHER || kind == PEAL_REDUCE_SCATTER;
-            const char *row = kind == PEAL_REDUCE ? "direct" : "shm"; /* the first finds out by it */
-            const peal_algo *algo = choose((peal_kind)kind, row, N, ((size_t)8 << i) * (parts ? N : 1)).algo;
+            const peal_algo *algo = choose((peal_kind)kind, "shm", N, ((size_t)8 << i) * (parts ? N : 1)).algo;
             for (int r = 0; r < N; r++)
                 assert_string_equal(choice[r][kind][i], algo->name);
         }

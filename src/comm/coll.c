@@ -105,14 +105,8 @@ static void learn(peal_comm *comm)
 {
     int seen = peali_run_seen(comm->runner);
     uint64_t bit = (uint64_t)1 << comm->size;
-    comm->tried[comm->kind] |= bit;
     if (seen >= 0)
         comm->seen[comm->kind] = seen ? comm->seen[comm->kind] | bit : comm->seen[comm->kind] & ~bit;
-}
-
-static int memory(const peal_comm *comm, peal_kind kind, int size)
-{
-    return (int)(comm->seen[kind] >> size & 1) + 2 * (int)(comm->tried[kind] >> size & 1);
 }
 
 /* The place where such a call is remembered, if it is. */
@@ -125,7 +119,7 @@ static bool remembers(const peal_comm *comm, const peali_recent *r, const peali_
 {
     return r->made == comm->plans.made && r->count == c->count && r->kind == c->kind && r->type == c->type && r->op == c->op &&
            r->root == c->root && r->forced == comm->forced[c->kind] && r->slice_bytes == comm->slice_bytes && r->plan &&
-           r->memory == memory(comm, c->kind, r->size);
+           r->seen == (comm->seen[c->kind] >> r->size & 1);
 }
 
 /* Chooses the algorithm of such a call, and remembers its plan. */
@@ -145,8 +139,8 @@ static peal_status choose(peal_comm *comm, const peali_call *c, peali_recent *r)
     if (status != PEAL_OK)
         return status;
     int size = peali_select_size(comm, c->kind, &job);
-    *r = (peali_recent){c->count, c->kind, c->type, c->op, c->root, size, memory(comm, c->kind, size),
-                        comm->forced[c->kind], comm->slice_bytes, comm->plans.made, plan, tally_of(comm, &job)};
+    *r = (peali_recent){c->count, c->kind, c->type, c->op, c->root, size, comm->seen[c->kind] >> size & 1, comm->forced[c->kind],
+                        comm->slice_bytes, comm->plans.made, plan, tally_of(comm, &job)};
     return PEAL_OK;
 }
 

@@ -33,7 +33,7 @@ typedef struct peali_recent {
     peal_type type;
     peal_op op;
     int root, size;         /* class of peali_select_size */
-    int memory;             /* what was known of that of this size */
+    bool seen;
     const peal_algo *forced;
     size_t slice_bytes;
     uint64_t made;
@@ -65,8 +65,7 @@ struct peal_comm {
     peal_request request;
     peal_kind kind;    /* of the last call, and its class of size */
     int size;
-    uint64_t tried[PEAL_KIND_COUNT]; /* bit per class of size: there was a call */
-    uint64_t seen[PEAL_KIND_COUNT];  /* and ranks within reach saw each other's buffers, the last time */
+    uint64_t seen[PEAL_KIND_COUNT]; /* bit per class of size: the buffers that count (lower.h, tells) were seen, the last time */
     uint64_t sequence; /* calls so far, */
     uint32_t refused;  /* and those of them that never began */
     int forks;         /* of the process that made it (peali_request_own) */

@@ -57,24 +57,10 @@ int peali_select_size(const peal_comm *comm, peal_kind kind, const peali_job *jo
     return 63 - __builtin_clzll(vector_bytes(comm, kind, job) | 1);
 }
 
-static bool says(const peal_comm *comm, const uint64_t *sizes, peal_kind kind, const peali_job *job)
-{
-    return comm->reach.nranks == comm->nranks && (sizes[kind] >> peali_select_size(comm, kind, job) & 1);
-}
-
-/* Did all ranks see each other's buffers in the last call of this size? All of them know it. */
+/* Were the buffers that count (lower.h, tells) seen in the last call of this size? All ranks know it. */
 static bool seen(const peal_comm *comm, peal_kind kind, const peali_job *job)
 {
-    return says(comm, comm->seen, kind, job);
-}
-
-/*
- * In a reduce down a tree ranks do not find out what memory the others have. The first of its size takes the row for memory that
- * all see: what is sent all ways tells, where it lands.
- */
-static bool explores(const peal_comm *comm, peal_kind kind, const peali_job *job)
-{
-    return kind == PEAL_REDUCE && comm->reach.nranks == comm->nranks && !says(comm, comm->tried, kind, job);
+    return comm->reach.nranks == comm->nranks && (comm->seen[kind] >> peali_select_size(comm, kind, job) & 1);
 }
 
 /*
@@ -108,7 +94,8 @@ static size_t on_rails(const peal_comm *comm, size_t bytes, size_t slices)
  */
 static size_t staged_slices(const peal_comm *comm, peal_kind kind, size_t bytes, const peali_job *job)
 {
-    bool stages = comm->reach.nranks > 1 && comm->reach.nranks == comm->nranks && !seen(comm, kind, job);
+    bool rooted = kind == PEAL_BROADCAST || kind == PEAL_REDUCE; /* seen says the root's alone; or that it was, once */
+    bool stages = comm->reach.nranks > 1 && comm->reach.nranks == comm->nranks && (rooted || !seen(comm, kind, job));
     return stages ? ceil_div(bytes, PEALI_TUNING_STAGED) : 1;
 }
 
@@ -127,15 +114,13 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
     size_t bytes = vector_bytes(comm, kind, job);
     peal_problem problem = peali_comm_problem(comm, kind, job->op, job->root);
     peali_tuning_choice choice = {.algo = comm->forced[kind]};
-    bool first = !choice.algo && explores(comm, kind, job);
     if (!choice.algo)
-        choice = peali_tuning_choose(comm->tuned[first || seen(comm, kind, job)][kind], &problem, bytes);
+        choice = peali_tuning_choose(comm->tuned[seen(comm, kind, job)][kind], &problem, bytes);
     job->kind = kind;
     job->algo = choice.algo;
     if (!choice.algo)
         return false;
-    size_t lands = first ? ceil_div(bytes, comm->layout.land_bytes / 2) : landing_slices(comm, bytes);
-    size_t staged = staged_slices(comm, kind, bytes, job);
+    size_t lands = landing_slices(comm, bytes), staged = staged_slices(comm, kind, bytes, job);
     size_t slice_bytes = comm->slice_bytes ? comm->slice_bytes : choice.slice_bytes;
     cut(comm, bytes, slice_bytes, lands > staged ? lands : staged, job);
     job->mode = mode(comm, kind, bytes, job);

@@ -61,7 +61,7 @@ void peali_run_lost(peali_runner *runner, const peali_signature *as, peal_status
  */
 PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
 
-/* After a call: did its ranks within reach all see each other's buffers? All of them are told the same; -1: some cannot know. */
+/* After a call: were the buffers that count (lower.h, tells) seen? All within reach are told the same; -1: some cannot know. */
 int peali_run_seen(const peali_runner *runner);
 
 /*

@@ -53,7 +53,7 @@ struct peali_runner {
     const void *outs[PEALI_RUN_WARM]; /* the last ones of calls that stream into cold buffers */
     unsigned nouts;
     _Alignas(max_align_t) unsigned char scalars[PEALI_PLAN_SCALARS];
-    bool seen;             /* in this call, all ranks heard of so far see each other's buffers */
+    bool seen;             /* in this call, of the buffers that count (lower.h, tells), those heard of so far are */
     int heard;             /* that of the last call; -1: not all ranks know */
     peali_signature signature, theirs; /* theirs: of rank dissenter, if that is not -1 */
     uint64_t call;         /* hash of the signature, or of the last one */
@@ -115,8 +115,8 @@ static inline int32_t peali_run_area(const peali_runner *r, int32_t area, int32_
 }
 
 /*
- * Push: what says that slice G of this call has landed. A call with another signature stamps otherwise; one bit says whether the
- * writer, and all whom it heard of, have buffers that peers see.
+ * Push: what says that slice G of this call has landed. A call with another signature stamps otherwise; one bit says whether
+ * peers see the buffers that count (lower.h, tells) of the writer, and of all whom it heard of.
  */
 enum { PEALI_RUN_STAMP_BITS = 40 };
 #define PEALI_RUN_SEEN ((uint64_t)1 << PEALI_RUN_STAMP_BITS)

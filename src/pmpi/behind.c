@@ -10,19 +10,27 @@
  * Calls with counts of MPI_Count where the program's MPI, of version 3, has none: a program that looks which there are, as mpi4py
  * does, finds this library's.
  */
+static int refuse(MPI_Comm comm, int error)
+{
+    PMPI_Comm_call_errhandler(comm, error);
+    return error;
+}
+
 static int allreduce_c(const void *send, void *recv, MPI_Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-    return n > INT_MAX ? MPI_ERR_COUNT : peali_behind.allreduce(send, recv, (int)n, type, op, comm);
+    return n > INT_MAX ? refuse(comm, MPI_ERR_COUNT) : peali_behind.allreduce(send, recv, (int)n, type, op, comm);
 }
 
 static int allgather_c(const void *send, MPI_Count ns, MPI_Datatype type, void *recv, MPI_Count nr, MPI_Datatype as, MPI_Comm comm)
 {
-    return ns > INT_MAX || nr > INT_MAX ? MPI_ERR_COUNT : peali_behind.allgather(send, (int)ns, type, recv, (int)nr, as, comm);
+    if (ns > INT_MAX || nr > INT_MAX)
+        return refuse(comm, MPI_ERR_COUNT);
+    return peali_behind.allgather(send, (int)ns, type, recv, (int)nr, as, comm);
 }
 
 static int reduce_scatter_block_c(const void *send, void *recv, MPI_Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-    return n > INT_MAX ? MPI_ERR_COUNT : peali_behind.reduce_scatter_block(send, recv, (int)n, type, op, comm);
+    return n > INT_MAX ? refuse(comm, MPI_ERR_COUNT) : peali_behind.reduce_scatter_block(send, recv, (int)n, type, op, comm);
 }
 
 static int reduce_scatter_c(const void *send, void *recv, const MPI_Count counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -33,20 +41,22 @@ static int reduce_scatter_c(const void *send, void *recv, const MPI_Count counts
         small[r] = (int)counts[r];
         error = counts[r] > INT_MAX ? MPI_ERR_COUNT : error;
     }
-    if (error == MPI_SUCCESS)
-        error = small ? peali_behind.reduce_scatter(send, recv, small, type, op, comm) : MPI_ERR_NO_MEM;
+    if (error == MPI_SUCCESS && small)
+        error = peali_behind.reduce_scatter(send, recv, small, type, op, comm);
+    else
+        error = refuse(comm, small ? error : MPI_ERR_NO_MEM);
     free(small);
     return error;
 }
 
 static int bcast_c(void *buf, MPI_Count n, MPI_Datatype type, int root, MPI_Comm comm)
 {
-    return n > INT_MAX ? MPI_ERR_COUNT : peali_behind.bcast(buf, (int)n, type, root, comm);
+    return n > INT_MAX ? refuse(comm, MPI_ERR_COUNT) : peali_behind.bcast(buf, (int)n, type, root, comm);
 }
 
 static int reduce_c(const void *send, void *recv, MPI_Count n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
 {
-    return n > INT_MAX ? MPI_ERR_COUNT : peali_behind.reduce(send, recv, (int)n, type, op, root, comm);
+    return n > INT_MAX ? refuse(comm, MPI_ERR_COUNT) : peali_behind.reduce(send, recv, (int)n, type, op, root, comm);
 }
 
 struct peali_behind peali_behind = {

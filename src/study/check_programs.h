@@ -1,11 +1,11 @@
 /*
  * Proofs about programs: what lowering made of the schedules of all ranks, in every node at once, gives the values of the
  * schedules, comes to an end, and leaves no two accesses unordered, in one slice, between slices and between calls. LOWERING,
- * "What the verifier of programs checks", has the ten things that are proved.
+ * "What the verifier of programs checks", has ten things that are proved; and whether all hear of all, or a broadcast's root tells.
  *
  * Ranks of one node are within reach of each other, or those of one host, which need not follow each other; between them there are
- * messages. A proof holds for every size, type, number of
- * slices and window, for IN and OUT apart, aliased on any of the ranks, and (not push) staged on any of them.
+ * messages. A proof holds for every size, type, number of slices and window, for IN and OUT apart, aliased on any of the ranks, and
+ * (not push) staged on any of them.
  */
 #ifndef PEALI_CHECK_PROGRAMS_H
 #define PEALI_CHECK_PROGRAMS_H
@@ -25,8 +25,8 @@ typedef struct peali_programs_report {
 
 /*
  * Builds and runs the schedules of ALGO for PROBLEM; both outlive *OUT, and so does HOST, in which ranks of one number are within
- * reach of each other (NULL: those of one node are). It is freed with peali_truth_free. Whether what they
- * compute is what the collective should is for peali_check to say.
+ * reach of each other (NULL: those of one node are). It is freed with peali_truth_free. Whether what they compute is what the
+ * collective should is for peali_check to say.
  *
  * Returns: PEAL_OK; PEAL_ERR_INVALID the schedules do not run, and REPORT says why; PEAL_ERR_MEMORY.
  * Threads: any.
