@@ -8,6 +8,8 @@ import subprocess
 import time
 from collections import namedtuple
 
+from cores import cores_of_host
+
 START_S = 60
 PLACE_BYTES = 16384  # at least what meet.c takes for a rank
 
@@ -19,20 +21,6 @@ Answer = namedtuple("Answer", "times wrong choice")
 
 class Failed(Exception):
     pass
-
-
-def cores_of_host():
-    """One hardware thread of each core that this process may use."""
-    mine, cores = sorted(os.sched_getaffinity(0)), []
-    for cpu in mine:
-        try:
-            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
-                first = int(file.read().replace("-", ",").split(",")[0])
-        except OSError:
-            first = cpu
-        if first == cpu or first not in mine:
-            cores.append(cpu)
-    return cores
 
 
 def openmpi(mpirun, n, bound):
