@@ -6,11 +6,14 @@
 
 #include <limits.h>
 
+#include "pmpi/handles.h"
+
 long long peali_bytes_of(long long count, MPI_Datatype type)
 {
-    MPI_Count each = 0;
+    MPI_Count each = peali_handles_bytes(type);
     long long all;
-    PMPI_Type_size_x(type, &each);
+    if (each == 0)
+        PMPI_Type_size_x(type, &each);
     return __builtin_mul_overflow((long long)each, count, &all) ? LLONG_MAX : all;
 }
 
@@ -78,7 +81,7 @@ static bool plain(MPI_Datatype type, long long count, int *left)
 bool peali_bytes_plain(const peali_elements *at)
 {
     int left = FIELDS;
-    return plain(at->type, at->count, &left);
+    return peali_handles_bytes(at->type) > 0 || plain(at->type, at->count, &left);
 }
 
 /* AT as elements that do not begin at MPI_BOTTOM, where MPICH neither packs nor unpacks; their type is the caller's to free. */

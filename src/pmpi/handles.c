@@ -15,12 +15,12 @@
 #endif
 
 /* INTEGER: of Fortran, or of both languages. LONG, LONG_COMPLEX: C's long double, which Fortran's 16 bytes are not everywhere. */
-enum sort { SIGNED, UNSIGNED, INTEGER, REAL, LONG, COMPLEX, LONG_COMPLEX, BYTE, BOOL };
+enum sort { SIGNED, UNSIGNED, INTEGER, REAL, LONG, COMPLEX, LONG_COMPLEX, BYTE, BOOL, CHARACTER };
 
 static struct named {
     MPI_Datatype mpi;
     enum sort sort;
-    peal_type type; /* PEAL_TYPE_COUNT: no Peal type of that width */
+    peal_type type; /* PEAL_TYPE_COUNT: no Peal type of that width, or characters */
 } named[] = {
     {MPI_DOUBLE, REAL, 0},
     {MPI_INT, SIGNED, 0},
@@ -50,6 +50,7 @@ static struct named {
     {MPI_OFFSET, INTEGER, 0},
     {MPI_COUNT, INTEGER, 0},
     {MPI_BYTE, BYTE, 0},
+    {MPI_CHAR, CHARACTER, 0},
     {MPI_C_BOOL, BOOL, 0},
     {MPI_CXX_BOOL, BOOL, 0},
     {MPI_REAL4, REAL, 0},
@@ -88,6 +89,8 @@ static const struct known {
 
 enum { NAMED = sizeof(named) / sizeof(named[0]), OPS = sizeof(ops) / sizeof(ops[0]) };
 
+static int lengths[NAMED]; /* bytes of an element; 0: they do not lie one right behind the other */
+
 static peal_type integer(enum sort sort, int bytes)
 {
     static const peal_type wide[9] = {[1] = PEAL_INT8, [2] = PEAL_INT16, [4] = PEAL_INT32, [8] = PEAL_INT64};
@@ -122,6 +125,7 @@ static peal_type of_width(enum sort sort, int bytes)
     switch (sort) {
     case BYTE: return PEAL_BYTE;
     case BOOL: return bytes == 1 ? PEAL_BOOL : PEAL_TYPE_COUNT;
+    case CHARACTER: return PEAL_TYPE_COUNT;
     case REAL: return real(bytes);
     case COMPLEX: return complex_of(real(bytes / 2));
     case LONG: return bytes == sizeof(long double) ? PEAL_LONG_DOUBLE : PEAL_TYPE_COUNT;
@@ -134,10 +138,22 @@ void peali_handles_init(void)
 {
     for (int i = 0; i < NAMED; i++) {
         int bytes = 0;
-        if (named[i].mpi != MPI_DATATYPE_NULL) /* what this MPI's Fortran does not have */
+        MPI_Aint first = 0, extent = 0;
+        if (named[i].mpi != MPI_DATATYPE_NULL) { /* what this MPI's Fortran does not have */
             PMPI_Type_size(named[i].mpi, &bytes);
+            PMPI_Type_get_extent(named[i].mpi, &first, &extent);
+        }
         named[i].type = of_width(named[i].sort, bytes);
+        lengths[i] = first == 0 && extent == bytes ? bytes : 0;
     }
+}
+
+int peali_handles_bytes(MPI_Datatype mpi)
+{
+    for (int i = 0; i < NAMED; i++)
+        if (named[i].mpi == mpi)
+            return lengths[i];
+    return 0;
 }
 
 static enum peali_pass find_op(MPI_Op mpi, peal_op *op)

@@ -329,8 +329,9 @@ PEAL_PUBLIC int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI
 /* The elements of rank R in the buffer ALL of an allgather. */
 static peali_elements part(const peali_elements *all, int r)
 {
-    MPI_Aint first, extent;
-    PMPI_Type_get_extent(all->type, &first, &extent);
+    MPI_Aint first, extent = peali_handles_bytes(all->type);
+    if (extent == 0)
+        PMPI_Type_get_extent(all->type, &first, &extent);
     return (peali_elements){(char *)all->buf + (MPI_Aint)r * all->count * extent, all->count, all->type, all->comm};
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
+#include "pmpi/handles.h"
 
 peali_stage peali_stage_begin(peal_comm *comm, const void *send, const void *recv)
 {
@@ -17,10 +18,11 @@ peali_stage peali_stage_begin(peal_comm *comm, const void *send, const void *rec
 
 const void *peali_stage_first(const peali_elements *at)
 {
-    MPI_Aint first, extent;
+    MPI_Aint first = 0, extent;
     if (at->buf == MPI_IN_PLACE || at->type == MPI_DATATYPE_NULL)
         return NULL;
-    PMPI_Type_get_true_extent(at->type, &first, &extent);
+    if (peali_handles_bytes(at->type) == 0)
+        PMPI_Type_get_true_extent(at->type, &first, &extent);
     return (const char *)at->buf + first;
 }
 
