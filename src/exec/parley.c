@@ -1,7 +1,6 @@
 /* One small message each way per pair of ranks and word. What a word tells is found when it is heard, and kept: it is said once. */
 #include "exec/parley.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -11,16 +10,25 @@ enum {
 };
 
 typedef struct word {
-    uint64_t now; /* number of the last call */
+    uint64_t now;     /* number of the last call, */
+    uint64_t answers; /* and the latest that another rank said it is in: who hears of a later one says again where it is */
     peali_signature past[PEALI_SIGNATURE_PAST]; /* by their numbers modulo that; magic 0: none */
     peali_quarrel quarrel;
 } word;
 
+typedef struct message {
+    word what;
+    peali_net_req req;
+    bool sending;
+} message;
+
+/* A rank that is told of a quarrel while it is busy elsewhere has not taken the word before: there is room for both. */
 typedef struct line {
-    word sent, heard;
-    peali_net_req send, recv;
-    bool sending, listening, spoke, quarrels;
-    uint64_t now; /* where it spoke: in its last word */
+    message sent[2]; /* without a quarrel, and with one */
+    word heard;
+    peali_net_req recv;
+    bool listening, spoke, quarrels;
+    uint64_t now, answers; /* where it spoke: in its last word */
 } line;
 
 struct peali_parley {
@@ -54,8 +62,9 @@ void peali_parley_destroy(peali_parley **parley)
     if (!p)
         return;
     for (int r = 0; p->lines && r < p->net->nranks; r++) {
-        if (p->lines[r].sending)
-            p->net->cancel(p->net, &p->lines[r].send);
+        for (int k = 0; k < 2; k++)
+            if (p->lines[r].sent[k].sending)
+                p->net->cancel(p->net, &p->lines[r].sent[k].req);
         if (p->lines[r].listening)
             p->net->cancel(p->net, &p->lines[r].recv);
     }
@@ -63,17 +72,20 @@ void peali_parley_destroy(peali_parley **parley)
     peali_free(p);
 }
 
-/* One word at a time: the next one follows when this one is over (peali_parley_settled). */
+static bool sending(peali_parley *p, message *m)
+{
+    m->sending = m->sending && p->net->test(p->net, &m->req) == PEAL_IN_PROGRESS;
+    return m->sending;
+}
+
+/* One word of a kind at a time: the next one follows when this one is over (peali_parley_settled). */
 static void tell(peali_parley *p, int rank)
 {
-    line *l = &p->lines[rank];
-    if (l->sending && p->net->test(p->net, &l->send) == PEAL_IN_PROGRESS)
+    message *m = &p->lines[rank].sent[p->mine.quarrel.one_rank >= 0];
+    if (sending(p, m) || memcmp(&m->what, &p->mine, sizeof m->what) == 0)
         return;
-    l->sending = false;
-    if (memcmp(&l->sent, &p->mine, sizeof l->sent) == 0)
-        return;
-    l->sent = p->mine;
-    l->sending = p->net->send(p->net, rank, TAG, &l->sent, sizeof l->sent, &l->send) == PEAL_OK;
+    m->what = p->mine;
+    m->sending = p->net->send(p->net, rank, TAG, &m->what, sizeof m->what, &m->req) == PEAL_OK;
 }
 
 void peali_parley_listen(peali_parley *p, int rank)
@@ -130,6 +142,9 @@ static void hear(peali_parley *p, int rank)
         return;
     l->spoke = true;
     l->now = l->heard.now;
+    l->answers = l->heard.answers;
+    if (l->now > p->mine.answers && l->now != PEALI_SIGNATURE_ANY)
+        p->mine.answers = l->now;
     for (int k = 0; k < PEALI_SIGNATURE_PAST; k++)
         peali_parley_hold(p, rank, &l->heard.past[k]);
     l->quarrels = l->heard.quarrel.one_rank >= 0;
@@ -157,29 +172,15 @@ bool peali_parley_settled(peali_parley *p)
             continue;
         tell(p, r);
         hear(p, r);
-        all &= !p->lines[r].sending && p->lines[r].quarrels;
+        all &= !sending(p, &p->lines[r].sent[0]) && !sending(p, &p->lines[r].sent[1]) && p->lines[r].quarrels;
     }
     return all;
 }
 
-int peali_parley_absent(const peali_parley *p, char *text, size_t bytes, bool *speaker)
+peali_stand peali_parley_stand(const peali_parley *p, int rank)
 {
-    int absent = 0;
-    size_t at = 0;
-    *speaker = true;
-    text[0] = '\0';
-    for (int r = 0; p->open && r < p->net->nranks; r++) {
-        const line *l = &p->lines[r];
-        if (r == p->net->rank)
-            continue;
-        if (l->spoke && l->now >= p->mine.now) {
-            *speaker &= l->now > p->mine.now || r > p->net->rank;
-            continue;
-        }
-        if (absent++ < 16 && at < bytes)
-            at += (size_t)snprintf(text + at, bytes - at, "%s%d", absent > 1 ? ", " : "", r);
-    }
-    if (absent > 16 && at < bytes)
-        snprintf(text + at, bytes - at, " and %d more", absent - 16);
-    return absent;
+    const line *l = p->open ? &p->lines[rank] : NULL;
+    if (!l || !l->spoke || (l->now < p->mine.now && l->answers < p->mine.now))
+        return PEALI_STAND_SILENT;
+    return l->now < p->mine.now ? PEALI_STAND_BEHIND : l->now > p->mine.now ? PEALI_STAND_AHEAD : PEALI_STAND_HERE;
 }

@@ -50,10 +50,8 @@ bool peali_parley_heard(peali_parley *parley, peali_quarrel *quarrel);
 /* True where all ranks know of the quarrel, and said so: none of them goes on with the call. */
 bool peali_parley_settled(peali_parley *parley);
 
-/*
- * Lists in TEXT the ranks that have not said a word in this call or a later one; their number. Of those that did so in this one,
- * the lowest rank is to speak for all: *SPEAKER.
- */
-int peali_parley_absent(const peali_parley *parley, char *text, size_t bytes, bool *speaker);
+/* What RANK said, as far as it has heard of this rank's last call: nothing; or that it is in an earlier one, in this, or later. */
+typedef enum peali_stand { PEALI_STAND_SILENT, PEALI_STAND_BEHIND, PEALI_STAND_HERE, PEALI_STAND_AHEAD } peali_stand;
+peali_stand peali_parley_stand(const peali_parley *parley, int rank);
 
 #endif

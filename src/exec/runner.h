@@ -70,7 +70,8 @@ struct peali_runner {
     int64_t looked_ns;      /* when the clock was last looked at */
     int64_t waited_ns;      /* for how long, when the clock was last looked at */
     int64_t waits_ns;       /* all waits of this call before, together */
-    int64_t complained_ns;  /* when this rank last spoke of absent ones */
+    int64_t complained_ns;  /* when this rank last spoke of absent ones, */
+    int64_t borne_ns;       /* and for how long it has waited then in all */
     uint64_t base; /* slices of all calls before this one */
     int32_t left;  /* slices that have not left this rank */
     bool moved;    /* something went on in the last step */
@@ -185,6 +186,13 @@ peal_status peali_run_hear(peali_runner *r);
  */
 peal_status peali_run_overhear(peali_runner *r);
 void peali_run_deafen(peali_runner *r);
+
+/*
+ * Says in TEXT (PEALI_RUN_ABSENT bytes are enough) which ranks keep the call waiting, as far as the parley tells; false: none. Of
+ * those in the call the lowest rank is to speak for all: *SPEAKER.
+ */
+enum { PEALI_RUN_ABSENT = 1280 };
+bool peali_run_absent(const peali_runner *r, char *text, size_t bytes, bool *speaker);
 
 /* At the end: says what was wrong with a call that this rank left on trust, if that is known by now. */
 void peali_runner_last_words(peali_runner *r);

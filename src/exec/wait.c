@@ -117,13 +117,15 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
                  peali_run_length(r, c, i, 0), from, (int)c->slice, (int)r->plan->job.slices, (int)c->pc, (int)p->ninstrs, way);
 }
 
-/* Says what the oldest slice waits for: the first message that is not over, ranks within reach, or the flush. */
+/* Says what the oldest slice waits for: the first message that is not over, ranks within reach, or the flush; and who is silent. */
 static void report(const peali_runner *r, int64_t waited_ns)
 {
-    char what[480], call[PEALI_SIGNATURE_TEXT];
+    char what[480], call[PEALI_SIGNATURE_TEXT], who[PEALI_RUN_ABSENT];
+    bool speaker, absent = peali_run_absent(r, who, sizeof who, &speaker);
     describe_wait(r, what, sizeof what);
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s (%s) waits since %.1f s for %s",
-              peali_signature_words(&r->signature, call), r->plan->job.algo->name, (double)waited_ns * 1e-9, what);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s (%s) waits since %.1f s for %s%s%s",
+              peali_signature_words(&r->signature, call), r->plan->job.algo->name, (double)waited_ns * 1e-9, what,
+              absent ? "; " : "", who);
 }
 
 void peali_run_say_quarrel(int rank, const peali_quarrel *quarrel)
@@ -146,20 +148,42 @@ static int64_t answers_ns(const peali_runner *r)
     return r->parley_ns + r->parley_ns / 2;
 }
 
-/* Silent ranks are named by the lowest rank that is there, once, and again after a minute. */
-static void name_absent(peali_runner *r, int64_t waited_ns, int64_t now_ns)
+/* Where the deadline comes sooner, ranks ask before it, and name who did not answer. */
+static int64_t sooner(int64_t ns, int64_t limit_ns, int quarters)
 {
-    char who[128], call[PEALI_SIGNATURE_TEXT];
+    int64_t latest_ns = limit_ns / 4 * quarters;
+    return limit_ns > 0 && latest_ns < ns ? latest_ns : ns;
+}
+
+/*
+ * Silent ranks are named by the lowest rank that is there, once in a wait, and again after a minute. In the minute behind, a wait
+ * has to outlast that one to be told of: what comes late in each call is said once, and who does not come at all still is named.
+ */
+static bool speaks(peali_runner *r, int64_t waited_ns, int64_t limit_ns, int64_t now_ns)
+{
+    int64_t since_ns = r->complained_ns ? now_ns - r->complained_ns : PATIENT_NS;
+    int64_t after_ns = r->patient ? PATIENT_NS : answers_ns(r);
+    bool said = r->complained_ns > r->idle_ns;
+    if (said)
+        r->borne_ns = waited_ns;
+    else if (since_ns < PATIENT_NS && r->borne_ns + r->borne_ns / 4 > after_ns)
+        after_ns = r->borne_ns + r->borne_ns / 4;
+    return (!said || since_ns >= PATIENT_NS) && waited_ns >= sooner(after_ns, limit_ns, 3);
+}
+
+static void name_absent(peali_runner *r, int64_t waited_ns, int64_t limit_ns, int64_t now_ns)
+{
+    char who[PEALI_RUN_ABSENT], call[PEALI_SIGNATURE_TEXT];
     bool speaker;
-    if (waited_ns < (r->patient ? PATIENT_NS : answers_ns(r)) || (r->complained_ns && now_ns - r->complained_ns < PATIENT_NS))
+    if (!speaks(r, waited_ns, limit_ns, now_ns))
         return;
-    int n = peali_parley_absent(r->parley, who, sizeof who, &speaker);
+    bool absent = peali_run_absent(r, who, sizeof who, &speaker);
     r->complained_ns = now_ns;
-    if (n > 0 && speaker)
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
-                  "%s waits since %.1f s: no word from rank%s %s; not called there yet?",
-                  peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, n > 1 ? "s" : "", who);
-    else if (n == 0)
+    r->borne_ns = waited_ns;
+    if (absent && speaker)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s waits since %.1f s: %s",
+                  peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, who);
+    else if (!absent)
         report(r, waited_ns);
 }
 
@@ -189,10 +213,23 @@ static bool names_call(const peali_runner *r)
 /* Ranks within reach need not wait for long to hear of it, may have left, or wait for a GPU: they are told, and to ask. */
 static void sound_alarm(const peali_runner *r)
 {
-    peali_run_say_quarrel(r->net->rank, &r->quarrel);
     peali_runner_tell(r, &r->quarrel);
     for (int32_t x = 0; x < r->nreach; x++)
         peali_store_relaxed(&r->shown[x]->alarm, 1);
+}
+
+/* Did this rank wait for about as long itself? Then it can say for what. */
+static bool timed_out(const peali_runner *r)
+{
+    return r->verdict == PEAL_ERR_TIMEOUT && r->plan && r->waited_ns >= sooner(INT64_MAX, peali_run_limit_ns(r->patient), 3);
+}
+
+static void say_verdict(const peali_runner *r)
+{
+    if (timed_out(r))
+        report(r, r->waited_ns);
+    else
+        peali_run_say_quarrel(r->net->rank, &r->quarrel);
 }
 
 static bool alarmed(const peali_runner *r)
@@ -222,6 +259,7 @@ static peal_status dispute(peali_runner *r, peal_status status)
         r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = status};
     if (quarrels(r)) {
         r->verdict = status == PEAL_ERR_MISMATCH ? peali_quarrel_status(&r->quarrel) : status;
+        say_verdict(r);
         sound_alarm(r);
     }
     if (r->plan)
@@ -249,6 +287,12 @@ static void say_unclear(const peali_runner *r)
               "same order on all ranks", peali_signature_words(&r->signature, call), who);
 }
 
+/* Who came last would wait for others that are gone, and is told; but nobody waits for an answer of who did not come at all. */
+static bool expects_answers(const peali_runner *r)
+{
+    return r->verdict != PEAL_ERR_TIMEOUT;
+}
+
 /* Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. */
 static int64_t lingers_ns(const peali_runner *r)
 {
@@ -259,7 +303,8 @@ static peal_status linger(peali_runner *r)
 {
     if (!quarrels(r) && (heard(r) || (peali_run_overhear(r) == PEAL_ERR_MISMATCH && names_call(r))))
         return dispute(r, PEAL_ERR_MISMATCH);
-    bool settled = peali_parley_settled(r->parley) && quarrels(r), late = peali_clock_ns() - r->verdict_ns > lingers_ns(r);
+    bool settled = peali_parley_settled(r->parley) && quarrels(r);
+    bool late = !expects_answers(r) || peali_clock_ns() - r->verdict_ns > lingers_ns(r);
     if (!settled && !late)
         return PEAL_IN_PROGRESS;
     if (!quarrels(r))
@@ -309,7 +354,7 @@ static peal_status look_at_clock(peali_runner *r)
     if (driven < 0)
         return dispute(r, driven);
     int64_t waited_ns = r->waited_ns = now_ns - r->idle_ns;
-    if (waited_ns >= r->parley_ns || alarmed(r)) {
+    if (waited_ns >= sooner(r->parley_ns, limit_ns, 2) || alarmed(r)) {
         bool told = peali_runner_told(r, &r->quarrel);
         peali_parley_open(r->parley, &r->quarrel);
         peal_status status = told ? PEAL_ERR_MISMATCH : peali_run_overhear(r);
@@ -317,13 +362,13 @@ static peal_status look_at_clock(peali_runner *r)
             status = PEAL_ERR_MISMATCH;
         if (status < 0)
             return dispute(r, status);
-        name_absent(r, waited_ns, now_ns);
+        name_absent(r, waited_ns, limit_ns, now_ns);
         say_stuck(r);
     }
     if (limit_ns == 0 || waited_ns < limit_ns)
         return PEAL_IN_PROGRESS;
-    report(r, waited_ns);
-    return fail(r, PEAL_ERR_TIMEOUT);
+    r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = PEAL_ERR_TIMEOUT};
+    return dispute(r, PEAL_ERR_TIMEOUT);
 }
 
 static bool yields(const peali_runner *r)

@@ -1,0 +1,93 @@
+/*
+ * Who keeps a call waiting, in words: the ranks that say nothing when they are asked. What can be known of them without an answer
+ * is said, too: whether they called at all. Ranks that wait in an earlier call are held up themselves, by one that they name.
+ */
+#include "exec/runner.h"
+
+#include <stdio.h>
+
+enum { RANGES = 16, BYTES = RANGES * 24 };
+
+/* Ranks in ascending order, as people list them: "1, 4-7 and 12 more". */
+typedef struct list {
+    char text[BYTES];
+    size_t at;
+    int n, ranges, first, last, more;
+} list;
+
+static void close_range(list *l)
+{
+    if (l->n == 0)
+        return;
+    if (l->ranges++ >= RANGES) {
+        l->more += l->last - l->first + 1;
+        return;
+    }
+    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%s%d", l->ranges > 1 ? ", " : "", l->first);
+    if (l->last > l->first)
+        l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%s%d", l->last > l->first + 1 ? "-" : ", ", l->last);
+}
+
+static void put(list *l, int rank)
+{
+    if (l->n == 0 || rank != l->last + 1) {
+        close_range(l);
+        l->first = rank;
+    }
+    l->last = rank;
+    l->n++;
+}
+
+/* Adds WORDS with the list in it, where it has any, to TEXT. */
+static size_t say(list *l, const char *before, const char *behind, char *text, size_t at, size_t bytes)
+{
+    char more[24] = "";
+    if (l->n == 0 || at >= bytes)
+        return at;
+    close_range(l);
+    if (l->more > 0)
+        snprintf(more, sizeof more, " and %d more", l->more);
+    const char *joint = at == 0 ? "" : text[at - 1] == '?' ? " " : "; ";
+    return at + (size_t)snprintf(text + at, bytes - at, "%s%s%s %s%s%s", joint, before, l->n > 1 ? "s" : "", l->text, more, behind);
+}
+
+/* Within reach ranks show what they called, whether they answer or not. */
+static bool shows(const peali_runner *r, int rank)
+{
+    peali_signature theirs;
+    int32_t x = 0;
+    while (x < r->nreach && r->ranks[x] != rank)
+        x++;
+    return x < r->nreach && peali_signature_look(&r->shown[x]->past[r->signature.sequence % PEALI_SIGNATURE_PAST], &theirs) &&
+           theirs.sequence >= r->signature.sequence;
+}
+
+/* Others have sent it. */
+static bool sent(const peali_runner *r, int rank)
+{
+    for (int32_t lead = 0; r->plan && lead < r->plan->nleads; lead++) {
+        const peali_instr *i = &r->plan->program->instrs[r->plan->first[lead]];
+        if (i->peer == rank && i->kind == PEALI_I_RECV && r->leads[lead].state >= PEALI_LEAD_OVER)
+            return true;
+    }
+    return false;
+}
+
+bool peali_run_absent(const peali_runner *r, char *text, size_t bytes, bool *speaker)
+{
+    list away = {.n = 0}, stuck = {.n = 0}, behind = {.n = 0};
+    *speaker = true;
+    for (int rank = 0; rank < r->net->nranks; rank++) {
+        peali_stand stand = rank == r->net->rank ? PEALI_STAND_AHEAD : peali_parley_stand(r->parley, rank);
+        *speaker &= stand != PEALI_STAND_HERE || rank > r->net->rank;
+        if (stand == PEALI_STAND_SILENT)
+            put(shows(r, rank) || sent(r, rank) ? &stuck : &away, rank);
+        else if (stand == PEALI_STAND_BEHIND)
+            put(&behind, rank);
+    }
+    text[0] = '\0';
+    size_t at = say(&away, "no word from rank", "; not called there yet?", text, 0, bytes);
+    at = say(&stuck, "no word from rank", " since the call began there; stopped, or busy elsewhere?", text, at, bytes);
+    (void)say(&behind, "in an earlier call: rank", "", text, at, bytes);
+    return text[0];
+}

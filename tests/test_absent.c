@@ -1,0 +1,171 @@
+/*
+ * Ranks that keep a call waiting: within the deadline, and however short that is, each rank that fails names them and nobody else,
+ * also where it waits for others that are held up themselves; and who comes after the deadline is told so.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "comm/comm.h"
+#include "team.h"
+
+enum { RANKS = 8, COUNT = 100000, PARLEY_MS = 150, LATE_MS = 400 }; /* and PEAL_TIMEOUT is 0.8 */
+
+static char log_path[64];
+
+struct scene {
+    unsigned n;
+    unsigned missing; /* bit per rank */
+    bool begins;      /* those do begin the call, and go no further */
+    int over;         /* ranks that are done */
+    float *data[RANKS];
+    peal_status status[RANKS];
+    int64_t took_ns[RANKS];
+};
+
+/* In how many lines of the log A and B are, in this order. */
+static unsigned lines(const char *a, const char *b)
+{
+    char line[2048];
+    unsigned n = 0;
+    FILE *f = fopen(log_path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *at = strstr(line, a);
+        n += at && strstr(at, b);
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static void await(const struct scene *s, unsigned over)
+{
+    while ((unsigned)peali_load_acquire(&s->over) < over)
+        peali_clock_sleep(1000000);
+}
+
+/* A rank above the others of a tree may leave the broadcast, and fails in the barrier. */
+static peal_status call(struct scene *s, peal_comm *comm, int rank)
+{
+    peal_status status = peal_broadcast(s->data[rank], COUNT, PEAL_FLOAT, 0, comm, NULL);
+    return status == PEAL_OK ? peal_barrier(comm, NULL) : status;
+}
+
+static void play(peal_comm *comm, int rank, void *ctx)
+{
+    struct scene *s = ctx;
+    bool missing = s->missing >> rank & 1;
+    unsigned present = s->n - (unsigned)__builtin_popcount(s->missing);
+    peal_request *request = NULL;
+    if (missing && s->begins) {
+        s->status[rank] = peal_iallreduce(s->data[rank], s->data[rank], COUNT, PEAL_FLOAT, PEAL_SUM, comm, NULL, &request);
+        if (s->status[rank] == PEAL_OK)
+            s->status[rank] = peal_test(&request);
+    }
+    if (missing)
+        await(s, present);
+    int64_t from_ns = peali_clock_ns();
+    if (request)
+        s->status[rank] = peal_wait(&request);
+    else if (s->begins)
+        s->status[rank] = peal_allreduce(s->data[rank], s->data[rank], COUNT, PEAL_FLOAT, PEAL_SUM, comm, NULL);
+    else
+        s->status[rank] = call(s, comm, rank);
+    s->took_ns[rank] = peali_clock_ns() - from_ns;
+    (void)peali_add_release(&s->over, 1);
+    await(s, s->n);
+}
+
+/* Plays S in LAYOUT. All fail, and each of those that waited says SILENT. */
+static void run(struct scene *s, peali_layout layout, const char *silent)
+{
+    peali_layout layouts[RANKS];
+    char sayer[32];
+    for (unsigned r = 0; r < s->n; r++) {
+        layouts[r] = layout;
+        layouts[r].parley_ms = PARLEY_MS;
+        s->data[r] = calloc(COUNT, sizeof *s->data[r]);
+    }
+    truncate(log_path, 0);
+    assert_int_equal(team_run_in(s->n, layouts, play, s), PEAL_OK);
+    for (unsigned r = 0; r < s->n; r++) {
+        bool missing = s->missing >> r & 1;
+        free(s->data[r]);
+        assert_int_equal(s->status[r], PEAL_ERR_TIMEOUT);
+        snprintf(sayer, sizeof sayer, "warn rank %u: ", r);
+        assert_true(missing || lines(sayer, silent) >= 1);
+        assert_true(!missing || lines(sayer, "which failed there: timeout") == 1);
+        assert_true(!missing || s->took_ns[r] < 700000000);
+    }
+    assert_int_equal(lines("no word from ", ""), lines(silent, ""));
+}
+
+static void last_of_tree(void **state)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        struct scene s = {.n = RANKS, .missing = 1u << 7};
+        run(&s, (peali_layout){.apart = apart}, "no word from rank 7; not called there yet?");
+    }
+}
+
+static void several(void **state)
+{
+    struct scene s = {.n = RANKS, .missing = 1u << 2 | 1u << 3 | 1u << 4 | 1u << 6};
+    run(&s, (peali_layout){.apart = true}, "no word from ranks 2-4, 6; not called there yet?");
+}
+
+static void busy(void **state)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        struct scene s = {.n = 3, .missing = 1u << 1, .begins = true};
+        run(&s, (peali_layout){.apart = apart}, "no word from rank 1 since the call began there;");
+    }
+}
+
+static void late_twice(peal_comm *comm, int rank, void *ctx)
+{
+    struct scene *s = ctx;
+    if (rank == 1)
+        peali_clock_sleep((int64_t)LATE_MS * 1000000);
+    s->status[rank] = peal_barrier(comm, NULL);
+    if (rank == 1)
+        await(s, 1);
+    if (s->status[rank] == PEAL_OK)
+        s->status[rank] = peal_barrier(comm, NULL);
+    (void)peali_add_release(&s->over, 1);
+    await(s, 2);
+}
+
+/* Who was late in a call and does not come to the next one is named twice, the second time well before the deadline. */
+static void again(void **state)
+{
+    struct scene s = {.n = 2};
+    peali_layout layouts[2] = {{.parley_ms = PARLEY_MS}, {.parley_ms = PARLEY_MS}};
+    truncate(log_path, 0);
+    assert_int_equal(team_run_in(2, layouts, late_twice, &s), PEAL_OK);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(s.status[r], PEAL_ERR_TIMEOUT);
+    assert_int_equal(lines("rank 0: barrier number 0 waits since", "s: no word from rank 1;"), 1);
+    assert_int_equal(lines("rank 0: barrier number 1 waits since", "s: no word from rank 1;"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(last_of_tree), cmocka_unit_test(several), cmocka_unit_test(busy),
+                                       cmocka_unit_test(again)};
+    snprintf(log_path, sizeof log_path, "absent.%d.log", (int)getpid());
+    fclose(fopen(log_path, "w"));
+    setenv("PEAL_LOG_FILE", log_path, 1);
+    setenv("PEAL_TIMEOUT", "0.8", 1);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(log_path);
+    return failed;
+}
