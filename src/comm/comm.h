@@ -38,6 +38,21 @@ typedef struct peali_layout {
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const peali_layout *layout,
                                                           peal_comm **comm);
 
+/* The roll of the ranks of a communicator that is to be made. */
+typedef struct peali_roll {
+    const char *call, *name; /* what all ranks have to call, and on which communicator of the host library */
+    int rank, nranks;
+    bool patient;            /* as peali_comm_be_patient */
+    bool (*over)(void *ctx); /* have all called? */
+    void *ctx;
+} peali_roll;
+
+/*
+ * Waits until all have called; who waits for long is told of. PEAL_OK; PEAL_ERR_TIMEOUT (logged): then those who call later wait
+ * in vain. Collective: yes. Threads: any.
+ */
+PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_roll(const peali_roll *roll);
+
 /* As peal_comm_create_threads, with a layout. For tests. */
 PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout,
                                                       peal_comm **comm);

@@ -1,9 +1,10 @@
 /*
  * A communicator of Peal on one of MPI's: the checks, the shadow, and the bootstrap.
  *
- * Nothing here calls a collective of MPI but the split: libpeal_mpi may be the one that answers PMPI_Allreduce and its like, and
- * messages of Peal's own on the user's communicator could meet a wildcard receive. So all that the ranks must agree on travels
- * point to point on the shadow, with a tag that no transport uses.
+ * Nothing here calls a collective of MPI but the split, and before it a barrier that does not block, for a rank that does not come
+ * has to be told of: libpeal_mpi may be the one that answers PMPI_Allreduce and its like, and messages of Peal's own on the user's
+ * communicator could meet a wildcard receive. So all that the ranks must agree on travels point to point on the shadow, with a tag
+ * that no transport uses.
  */
 #include <peal/mpi.h>
 
@@ -35,6 +36,41 @@ static peal_status validate(MPI_Comm mpi_comm, peal_comm **comm)
     if (PMPI_Comm_test_inter(mpi_comm, &inter) != MPI_SUCCESS || inter)
         return invalid("mpi_comm is not an intracommunicator: merge it first (MPI_Intercomm_merge)");
     return PEAL_OK;
+}
+
+typedef struct muster {
+    MPI_Request request;
+    int error;
+} muster;
+
+static bool all_there(void *ctx)
+{
+    muster *m = ctx;
+    int over = 0;
+    m->error = PMPI_Test(&m->request, &over, MPI_STATUS_IGNORE);
+    return over || m->error != MPI_SUCCESS;
+}
+
+/* What went wrong is the split's to say, but for ranks that do not come. */
+static peal_status muster_all(MPI_Comm mpi_comm)
+{
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int len;
+    muster m;
+    peali_roll roll = {.call = "peal_comm_create_mpi", .name = name, .over = all_there, .ctx = &m};
+    PMPI_Comm_rank(mpi_comm, &roll.rank);
+    PMPI_Comm_size(mpi_comm, &roll.nranks);
+    PMPI_Comm_get_name(mpi_comm, name, &len);
+    if (!name[0])
+        roll.name = "a communicator without a name";
+    return PMPI_Ibarrier(mpi_comm, &m.request) == MPI_SUCCESS ? peali_comm_roll(&roll) : PEAL_OK;
+}
+
+/* Who comes after others gave up finds them in the first barrier, but not in the second. */
+static peal_status call_roll(MPI_Comm mpi_comm)
+{
+    peal_status status = muster_all(mpi_comm);
+    return status == PEAL_OK ? muster_all(mpi_comm) : status;
 }
 
 /*
@@ -130,6 +166,8 @@ peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
     MPI_Comm shadow;
     peali_net *net = NULL;
     peal_status status = validate(mpi_comm, comm);
+    if (status == PEAL_OK)
+        status = call_roll(mpi_comm);
     if (status == PEAL_OK)
         status = shadow_make(mpi_comm, &shadow);
     if (status != PEAL_OK)

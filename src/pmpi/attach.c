@@ -17,7 +17,6 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "comm/comm.h"
-#include "pmpi/behind.h"
 #include "pmpi/handles.h"
 
 /*
@@ -212,24 +211,61 @@ bool peali_attach_open(void)
     return phase_now() == OPEN;
 }
 
+/* Like an error of MPI's own. */
+static int raise_error(MPI_Comm comm, int error)
+{
+    PMPI_Comm_call_errhandler(comm, error);
+    return error;
+}
+
+/* MPI writes to it when the last rank has come, whoever waits for that by then. */
+struct quorum {
+    MPI_Request request;
+    int mine, left, error;
+};
+
+static bool counted(void *ctx)
+{
+    struct quorum *q = ctx;
+    int over = 0;
+    q->error = PMPI_Test(&q->request, &over, MPI_STATUS_IGNORE);
+    return over || q->error != MPI_SUCCESS;
+}
+
+/* This is where a rank waits for those that do not call on COMM at all, so it does not block in MPI. */
+static peal_status count(MPI_Comm comm, struct quorum *q)
+{
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int len;
+    peali_roll roll = {.call = "the first collective", .name = name, .patient = true, .over = counted, .ctx = q};
+    PMPI_Comm_rank(comm, &roll.rank);
+    PMPI_Comm_size(comm, &roll.nranks);
+    PMPI_Comm_get_name(comm, name, &len);
+    if (!name[0])
+        roll.name = "a communicator without a name";
+    q->error = PMPI_Iallreduce(&q->mine, &q->left, 1, MPI_INT, MPI_MIN, comm, &q->request);
+    return q->error == MPI_SUCCESS ? peali_comm_roll(&roll) : PEAL_OK;
+}
+
 /*
  * True in *LEFT where every rank has a shadow left, which is then this one's. Two threads may race for the last one, with another
  * winner on another rank: then both communicators go without.
  */
 static int reserve_all(MPI_Comm comm, int *left)
 {
-    int mine = reserve();
+    struct quorum *q = peali_alloc(1, sizeof *q);
     *left = 0;
-    int error = peali_behind.allreduce(&mine, left, 1, MPI_INT, MPI_MIN, comm);
-    if (mine && !*left)
+    if (!q)
+        return raise_error(comm, MPI_ERR_NO_MEM);
+    q->mine = reserve();
+    peal_status status = count(comm, q);
+    if (q->mine && (status != PEAL_OK || !q->left))
         give_back();
-    return error;
-}
-
-/* Like an error of MPI's own. */
-static int raise_error(MPI_Comm comm, int error)
-{
-    PMPI_Comm_call_errhandler(comm, error);
+    if (status != PEAL_OK)
+        return raise_error(comm, MPI_ERR_OTHER); /* Q stays: MPI may write to it yet */
+    int error = q->error;
+    *left = q->left;
+    peali_free(q);
     return error;
 }
 

@@ -1,0 +1,45 @@
+/*
+ * Nobody can say who has not come to a communicator that is not made: there is no way to ask yet. Of those that wait some speak
+ * for all, which are few of many ranks, and of which one is there unless all of them are missing.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/comm.h"
+#include "exec/run.h"
+
+static const int64_t SOON_NS = 1500 * 1000000, PATIENT_NS = 60 * 1000000000LL;
+static const int64_t BUSY_NS = 1000000, NAP_NS = 50 * 1000; /* who waited for so long does not feel a nap */
+
+static void say(const peali_roll *r, int64_t waited_ns, const char *more)
+{
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, r->rank, "%s on %s, of %d ranks, waits since %.1f s: not all of them have called%s",
+              r->call, r->name, r->nranks, (double)waited_ns * 1e-9, more);
+}
+
+static void rest(int64_t waited_ns)
+{
+    if (waited_ns > BUSY_NS)
+        peali_clock_sleep(NAP_NS);
+    else
+        peali_clock_yield();
+}
+
+peal_status peali_comm_roll(const peali_roll *r)
+{
+    int64_t began_ns = peali_clock_ns(), limit_ns = peali_run_limit_ns(r->patient), say_ns = r->patient ? PATIENT_NS : SOON_NS;
+    if (limit_ns > 0 && limit_ns / 4 * 3 < say_ns)
+        say_ns = limit_ns / 4 * 3;
+    while (!r->over(r->ctx)) {
+        int64_t waited_ns = peali_clock_ns() - began_ns;
+        if (limit_ns > 0 && waited_ns >= limit_ns) {
+            say(r, waited_ns, ", or some gave up");
+            return PEAL_ERR_TIMEOUT;
+        }
+        if (waited_ns >= say_ns && (r->rank & (r->rank - 1)) == 0)
+            say(r, waited_ns, "; do some call on another communicator, or not at all?");
+        if (waited_ns >= say_ns)
+            say_ns = waited_ns + PATIENT_NS;
+        rest(waited_ns);
+    }
+    return PEAL_OK;
+}
