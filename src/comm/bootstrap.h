@@ -13,6 +13,7 @@ typedef struct peali_bootstrap {
     int rank, nranks;
     bool threads; /* the ranks are threads of one process; else each is a process */
     int place, places; /* this process among all that were started together, alike in every communicator: PEAL_NODES counts them */
+    const char *name; /* the host library's, of the communicator; NULL: none */
     /* Gathers BYTES of every rank into ALL, in rank order; blocks until all have called. */
     peal_status (*allgather)(void *ctx, const void *mine, void *all, size_t bytes);
     /* The least (worst) STATUS of any rank; blocks until all have called. It needs no memory, which may be what a rank lacks. */

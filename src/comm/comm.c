@@ -2,11 +2,13 @@
 #include "comm/comm_private.h"
 #include "comm/transport.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/atomics.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "comm/device.h"
@@ -23,6 +25,8 @@ enum {
     LAND_SHARE = 192 << 10, /* for each other rank: 2 W areas take 768 KiB then, and all less than the 1 MiB of peal/mpi.h */
 };
 
+static int made; /* communicators of this process, those that failed too: of threads each has its own */
+
 /* What every rank tells all others at the start; plain data, no padding. */
 typedef struct hello {
     peali_place place;
@@ -31,6 +35,8 @@ typedef struct hello {
     uint64_t shown;  /* address of this rank's public memory, in its process */
     uint64_t config; /* hash of the variables that must be equal on all ranks */
     uint64_t card;   /* bytes of its transport's card */
+    uint64_t number; /* of this communicator among those that its process made, */
+    uint64_t world;  /* and of the process among all that were started together */
     int64_t status;  /* of this rank so far */
 } hello;
 
@@ -209,7 +215,8 @@ static peal_status furnish(peal_comm *comm)
     comm->node = peali_alloc((size_t)comm->nranks, sizeof *comm->node);
     comm->near = peali_alloc((size_t)comm->nranks, sizeof *comm->near);
     comm->cards = peali_alloc((size_t)comm->nranks, sizeof *comm->cards);
-    if (!comm->calls || !comm->node || !comm->near || !comm->cards)
+    comm->world = peali_alloc((size_t)comm->nranks, sizeof *comm->world);
+    if (!comm->world || !comm->calls || !comm->node || !comm->near || !comm->cards)
         return PEAL_ERR_MEMORY;
     comm->layout.apart |= !peali_config_get()->shm;
     peal_status status = peali_config_check();
@@ -230,6 +237,25 @@ static peal_status name_node(const peali_bootstrap *boot, const peal_comm *comm,
     peal_status status = peali_nodes_look_up(map, boot->place, boot->places, &number);
     mine->node[0] = (uint64_t)number;
     return status;
+}
+
+/* By which people tell it from others: what they call it may be alike, and is known on its own rank alone. */
+static void entitle(const peali_bootstrap *boot, peal_comm *comm, const hello *all, peali_setting *setting)
+{
+    const char *name = boot->name && boot->name[0] ? boot->name : NULL;
+    char maker[40] = "", here[40] = "";
+    for (int r = 0; r < comm->nranks; r++) {
+        comm->world[r] = (int32_t)all[r].world;
+        if (comm->world[r] != r)
+            setting->world = comm->world;
+    }
+    if (setting->world)
+        snprintf(here, sizeof here, "; this is world rank %d", (int)comm->world[comm->rank]);
+    if (!boot->threads)
+        snprintf(maker, sizeof maker, " of world rank %d", (int)comm->world[0]);
+    snprintf(comm->title, sizeof comm->title, " (communicator %llu%s%s%.80s%s)", (unsigned long long)all[0].number, maker,
+             name ? ", " : "", name ? name : "", here);
+    setting->title = comm->title;
 }
 
 static void find_nodes(peal_comm *comm, const hello *all)
@@ -347,6 +373,7 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
         status = peali_transport_meet(boot, comm->net, (size_t)longest);
     setting->net = comm->net;
     if (status == PEAL_OK) {
+        entitle(boot, comm, all, setting);
         find_nodes(comm, all);
         status = find_reach(boot, comm, all, setting);
     }
@@ -374,6 +401,8 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
         mine.status = show(comm, boot->threads, &mine);
     mine.config = config_hash(comm->net->name);
     mine.card = comm->net->card_bytes;
+    mine.world = (uint64_t)boot->place;
+    mine.number = (uint64_t)peali_add_relaxed(&made, 1) + 1;
     peali_machine_place(&mine.place);
     if (mine.status == PEAL_OK)
         mine.status = name_node(boot, comm, &mine);
@@ -488,6 +517,7 @@ void peal_comm_destroy(peal_comm **comm)
     peali_free(c->node);
     peali_free(c->near);
     peali_free(c->cards);
+    peali_free(c->world);
     peali_free(c->calls);
     peali_free(c);
 }

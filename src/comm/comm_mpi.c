@@ -172,8 +172,11 @@ peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
         status = shadow_make(mpi_comm, &shadow);
     if (status != PEAL_OK)
         return status;
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int len;
+    PMPI_Comm_get_name(mpi_comm, name, &len);
     bool have = peali_net_mpi_create(shadow, &net) == PEAL_OK;
-    peali_bootstrap boot = {.threads = false, .allgather = allgather, .agree = agree, .ctx = &shadow};
+    peali_bootstrap boot = {.threads = false, .allgather = allgather, .agree = agree, .name = name, .ctx = &shadow};
     PMPI_Comm_rank(shadow, &boot.rank);
     PMPI_Comm_size(shadow, &boot.nranks);
     PMPI_Comm_rank(MPI_COMM_WORLD, &boot.place);

@@ -45,6 +45,8 @@ enum { PEALI_RECENT = 16 };
 
 struct peal_comm {
     int rank, nranks;
+    int32_t *world;    /* of each rank: its number among all that were started together */
+    char title[192];   /* for people: " (communicator 2 of world rank 0, name)" */
     peali_layout layout;
     int nnodes;
     int *node;         /* of each rank */

@@ -27,7 +27,7 @@ static bool names_one(const peali_device *d, const peali_cuda_report *r)
 
 static void say_quarrel(peali_device *d, const peali_quarrel *q)
 {
-    peali_run_say_quarrel(d->comm->rank, q);
+    peali_run_say_quarrel(d->comm->runner, q);
     fail(d, peali_quarrel_status(q));
 }
 
@@ -182,7 +182,7 @@ static void hear_word(peali_device *d, int32_t from, const peali_proxy_word *w)
     const bool awaited = d->failure == PEAL_ERR_MISMATCH && peali_proxy_ask(d->proxy).peer == from && !known;
     if (d->failure != PEAL_OK && !awaited)
         return;
-    peali_run_say_quarrel(d->comm->rank, &w->quarrel);
+    peali_run_say_quarrel(d->comm->runner, &w->quarrel);
     if (d->failure == PEAL_OK)
         fail(d, (peal_status)w->status);
 }

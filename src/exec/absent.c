@@ -6,14 +6,36 @@
 
 #include <stdio.h>
 
-enum { RANGES = 16, BYTES = RANGES * 24 };
+enum { RANGES = 16, BYTES = RANGES * 56 };
 
 /* Ranks in ascending order, as people list them: "1, 4-7 and 12 more". */
 typedef struct list {
     char text[BYTES];
     size_t at;
+    const peali_runner *r;
     int n, ranges, first, last, more;
 } list;
+
+static int world_of(const peali_runner *r, int rank)
+{
+    return r->world ? r->world[rank] : rank;
+}
+
+const char *peali_run_rank(const peali_runner *r, int rank, char buf[PEALI_RUN_RANK])
+{
+    if (r->world)
+        snprintf(buf, PEALI_RUN_RANK, "%d (world %d)", rank, r->world[rank]);
+    else
+        snprintf(buf, PEALI_RUN_RANK, "%d", rank);
+    return buf;
+}
+
+static void put_span(list *l, int first, int last)
+{
+    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%d", first);
+    if (last > first)
+        l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%s%d", last > first + 1 ? "-" : ", ", last);
+}
 
 static void close_range(list *l)
 {
@@ -23,14 +45,18 @@ static void close_range(list *l)
         l->more += l->last - l->first + 1;
         return;
     }
-    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%s%d", l->ranges > 1 ? ", " : "", l->first);
-    if (l->last > l->first)
-        l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%s%d", l->last > l->first + 1 ? "-" : ", ", l->last);
+    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%s", l->ranges > 1 ? ", " : "");
+    put_span(l, l->first, l->last);
+    if (!l->r->world)
+        return;
+    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, " (world ");
+    put_span(l, world_of(l->r, l->first), world_of(l->r, l->last));
+    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, ")");
 }
 
 static void put(list *l, int rank)
 {
-    if (l->n == 0 || rank != l->last + 1) {
+    if (l->n == 0 || rank != l->last + 1 || world_of(l->r, rank) != world_of(l->r, l->last) + 1) {
         close_range(l);
         l->first = rank;
     }
@@ -75,7 +101,7 @@ static bool sent(const peali_runner *r, int rank)
 
 bool peali_run_absent(const peali_runner *r, char *text, size_t bytes, bool *speaker)
 {
-    list away = {.n = 0}, stuck = {.n = 0}, behind = {.n = 0};
+    list away = {.r = r}, stuck = {.r = r}, behind = {.r = r};
     *speaker = true;
     for (int rank = 0; rank < r->net->nranks; rank++) {
         peali_stand stand = rank == r->net->rank ? PEALI_STAND_AHEAD : peali_parley_stand(r->parley, rank);

@@ -31,6 +31,8 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     r->me = setting->me;
     r->heard = -1;
     r->lands = setting->lands;
+    r->title = setting->title ? setting->title : "";
+    r->world = setting->world;
     r->parley_ns = setting->parley_ns;
     r->parley = parley;
     r->nreach = setting->nreach;

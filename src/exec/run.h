@@ -25,6 +25,8 @@ typedef struct peali_setting {
     peali_public **shown; /* of each of them; the runner releases them at its end */
     ptrdiff_t *shift;     /* of each of them: what its addresses lack to be this rank's; NULL: nothing */
     peali_lands lands;
+    const char *title;    /* of the communicator, for people; it and WORLD stay the caller's, NULL: none */
+    const int32_t *world; /* of each rank of the communicator: its number among all that were started together; NULL: the same */
 } peali_setting;
 
 /* A runner in SETTING, whose arrays of publics and shifts it copies. PEAL_OK or PEAL_ERR_MEMORY, with nothing taken over. */
@@ -81,8 +83,8 @@ bool peali_runner_shown(const peali_runner *runner, int32_t x, peali_signature *
  */
 void peali_runner_tell(const peali_runner *runner, const peali_quarrel *quarrel);
 
-/* The calls in full, in the log of RANK. */
-void peali_run_say_quarrel(int rank, const peali_quarrel *quarrel);
+/* The calls in full. Threads: any. */
+void peali_run_say_quarrel(const peali_runner *runner, const peali_quarrel *quarrel);
 
 /* Was this rank told so, and what? Threads: any. */
 bool peali_runner_told(const peali_runner *runner, peali_quarrel *quarrel);

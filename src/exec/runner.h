@@ -43,6 +43,8 @@ struct peali_runner {
     ptrdiff_t *shift;     /* of each: added to its addresses */
     uint64_t *agreed;     /* of each: the last call that it is known to share with this rank, as its hash */
     peali_lands lands;
+    const char *title;    /* "" or " (...)", for the end of what is said */
+    const int32_t *world; /* NULL: ranks have one number */
     int64_t *known, sure; /* push: slices that each rank within reach, and that all of them, are known to have left */
     peal_status failed;
     int aborted; /* relaxed: a flag that says stop, and orders nothing */
@@ -191,8 +193,12 @@ void peali_run_deafen(peali_runner *r);
  * Says in TEXT (PEALI_RUN_ABSENT bytes are enough) which ranks keep the call waiting, as far as the parley tells; false: none. Of
  * those in the call the lowest rank is to speak for all: *SPEAKER.
  */
-enum { PEALI_RUN_ABSENT = 1280 };
+enum { PEALI_RUN_ABSENT = 1536 };
 bool peali_run_absent(const peali_runner *r, char *text, size_t bytes, bool *speaker);
+
+/* RANK, as people are told of it: "1 (world 3)" where it has another number among all that were started. Returns BUF. */
+enum { PEALI_RUN_RANK = 32 };
+const char *peali_run_rank(const peali_runner *r, int rank, char buf[PEALI_RUN_RANK]);
 
 /* At the end: says what was wrong with a call that this rank left on trust, if that is known by now. */
 void peali_runner_last_words(peali_runner *r);

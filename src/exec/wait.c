@@ -101,17 +101,17 @@ static void describe_wait(const peali_runner *r, char *what, size_t bytes)
         k++;
     const peali_instr *m = k < i->nwaits ? &p->instrs[waits[k]] : i;
     int32_t awaited = peali_run_awaits(r, c);
-    char way[300], from[24] = "that have just come";
+    char way[300], rank[PEALI_RUN_RANK], from[PEALI_RUN_RANK + 16] = "that have just come";
     if (m != i)
         peali_run_way(r, c, m, way, sizeof way);
     else
         describe_stuck(r, way, sizeof way);
     if (awaited >= 0)
-        snprintf(from, sizeof from, "from rank %d", (int)awaited);
+        snprintf(from, sizeof from, "from rank %s", peali_run_rank(r, (int)awaited, rank));
     if (m != i)
-        snprintf(what, bytes, "%zu bytes %s rank %d on lane %d%s, slice %d of %d, instruction %d of %d",
-                 peali_run_length(r, c, m, 0), m->kind == PEALI_I_SEND ? "to" : "from", (int)m->peer, m->lane, way, (int)c->slice,
-                 (int)r->plan->job.slices, (int)waits[k], (int)p->ninstrs);
+        snprintf(what, bytes, "%zu bytes %s rank %s on lane %d%s, slice %d of %d, instruction %d of %d",
+                 peali_run_length(r, c, m, 0), m->kind == PEALI_I_SEND ? "to" : "from", peali_run_rank(r, (int)m->peer, rank),
+                 m->lane, way, (int)c->slice, (int)r->plan->job.slices, (int)waits[k], (int)p->ninstrs);
     else
         snprintf(what, bytes, "%zu bytes %s in shared memory, slice %d of %d, instruction %d of %d%s",
                  peali_run_length(r, c, i, 0), from, (int)c->slice, (int)r->plan->job.slices, (int)c->pc, (int)p->ninstrs, way);
@@ -123,23 +123,25 @@ static void report(const peali_runner *r, int64_t waited_ns)
     char what[480], call[PEALI_SIGNATURE_TEXT], who[PEALI_RUN_ABSENT];
     bool speaker, absent = peali_run_absent(r, who, sizeof who, &speaker);
     describe_wait(r, what, sizeof what);
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s (%s) waits since %.1f s for %s%s%s",
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s (%s) waits since %.1f s for %s%s%s%s",
               peali_signature_words(&r->signature, call), r->plan->job.algo->name, (double)waited_ns * 1e-9, what,
-              absent ? "; " : "", who);
+              absent ? "; " : "", who, r->title);
 }
 
-void peali_run_say_quarrel(int rank, const peali_quarrel *quarrel)
+void peali_run_say_quarrel(const peali_runner *r, const peali_quarrel *quarrel)
 {
-    char one[PEALI_SIGNATURE_TEXT] = "a call", other[PEALI_SIGNATURE_TEXT];
+    char one[PEALI_SIGNATURE_TEXT] = "a call", other[PEALI_SIGNATURE_TEXT], who[2][PEALI_RUN_RANK];
     if (quarrel->one.magic)
         peali_signature_words(&quarrel->one, one);
+    peali_run_rank(r, quarrel->one_rank, who[0]);
     if (quarrel->other_rank < 0)
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, rank, "rank %d made %s, which failed there: %s", quarrel->one_rank, one,
-                  peal_status_text(peali_quarrel_status(quarrel)));
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "rank %s made %s, which failed there: %s%s", who[0], one,
+                  peal_status_text(peali_quarrel_status(quarrel)), r->title);
     else
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, rank,
-                  "calls differ: rank %d called %s; rank %d called %s; make the same calls in the same order on all ranks",
-                  quarrel->one_rank, one, quarrel->other_rank, peali_signature_words(&quarrel->other, other));
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
+                  "calls differ: rank %s called %s; rank %s called %s; make the same calls in the same order on all ranks%s",
+                  who[0], one, peali_run_rank(r, quarrel->other_rank, who[1]), peali_signature_words(&quarrel->other, other),
+                  r->title);
 }
 
 /* Until ranks that just wait have asked, too, and their answers have come. */
@@ -181,8 +183,8 @@ static void name_absent(peali_runner *r, int64_t waited_ns, int64_t limit_ns, in
     r->complained_ns = now_ns;
     r->borne_ns = waited_ns;
     if (absent && speaker)
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s waits since %.1f s: %s",
-                  peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, who);
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank, "%s waits since %.1f s: %s%s",
+                  peali_signature_words(&r->signature, call), (double)waited_ns * 1e-9, who, r->title);
     else if (!absent)
         report(r, waited_ns);
 }
@@ -229,7 +231,7 @@ static void say_verdict(const peali_runner *r)
     if (timed_out(r))
         report(r, r->waited_ns);
     else
-        peali_run_say_quarrel(r->net->rank, &r->quarrel);
+        peali_run_say_quarrel(r, &r->quarrel);
 }
 
 static bool alarmed(const peali_runner *r)
@@ -279,12 +281,12 @@ void peali_run_lost(peali_runner *r, const peali_signature *as, peal_status stat
 
 static void say_unclear(const peali_runner *r)
 {
-    char call[PEALI_SIGNATURE_TEXT], who[24] = "another rank";
+    char call[PEALI_SIGNATURE_TEXT], rank[PEALI_RUN_RANK], who[PEALI_RUN_RANK + 8] = "another rank";
     if (r->dissenter >= 0)
-        snprintf(who, sizeof who, "rank %d", r->dissenter);
+        snprintf(who, sizeof who, "rank %s", peali_run_rank(r, r->dissenter, rank));
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
               "calls differ: in or before %s, %s made others than this rank, and does not say which; make the same calls in the "
-              "same order on all ranks", peali_signature_words(&r->signature, call), who);
+              "same order on all ranks%s", peali_signature_words(&r->signature, call), who, r->title);
 }
 
 /* Who came last would wait for others that are gone, and is told; but nobody waits for an answer of who did not come at all. */
@@ -471,7 +473,7 @@ void peali_runner_hush(peali_runner *r)
 void peali_runner_last_words(peali_runner *r)
 {
     if (!r->hushed && betrayed(r))
-        peali_run_say_quarrel(r->net->rank, &r->quarrel);
+        peali_run_say_quarrel(r, &r->quarrel);
 }
 
 /* For how long a rank that waits may sleep now. */
