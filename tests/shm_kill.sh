@@ -109,6 +109,9 @@ done
 
 what=calls victims="one, with a deadline"
 start PEAL_TIMEOUT=2
-kill -9 "$(cat "$dir/rank.1")"
+victim=$(cat "$dir/rank.1")
+kill -9 "$victim"
 nothing_left
 [ "$(grep -c '^rank [023] ends: timeout' "$dir/out")" -eq 3 ] || die "the others did not end in order"
+told=$(grep -c "no word from rank 1.* process $victim of rank 1 has ended" "$dir/out")
+[ "$told" -ge 3 ] || die "$told said what became of rank 1"

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { RANGES = 16, BYTES = RANGES * 56 };
+enum { RANGES = 16, BYTES = RANGES * 56, FATES = 3 };
 
 /* Ranks in ascending order, as people list them: "1, 4-7 and 12 more". */
 typedef struct list {
@@ -77,15 +77,40 @@ static size_t say(list *l, const char *before, const char *behind, char *text, s
     return at + (size_t)snprintf(text + at, bytes - at, "%s%s%s %s%s%s", joint, before, l->n > 1 ? "s" : "", l->text, more, behind);
 }
 
+/* Of RANK; NULL: it is not within reach. */
+static const peali_public *shown_of(const peali_runner *r, int rank)
+{
+    int32_t x = 0;
+    while (x < r->nreach && r->ranks[x] != rank)
+        x++;
+    return x < r->nreach ? r->shown[x] : NULL;
+}
+
 /* Within reach ranks show what they called, whether they answer or not. */
 static bool shows(const peali_runner *r, int rank)
 {
     peali_signature theirs;
-    int32_t x = 0;
-    while (x < r->nreach && r->ranks[x] != rank)
-        x++;
-    return x < r->nreach && peali_signature_look(&r->shown[x]->past[r->signature.sequence % PEALI_SIGNATURE_PAST], &theirs) &&
+    const peali_public *p = shown_of(r, rank);
+    return p && peali_signature_look(&p->past[r->signature.sequence % PEALI_SIGNATURE_PAST], &theirs) &&
            theirs.sequence >= r->signature.sequence;
+}
+
+/* Adds what has become of the processes of the first silent ones: "; process 1234 of rank 2 is stopped". */
+static size_t say_fates(const peali_runner *r, char *text, size_t at, size_t bytes)
+{
+    int told = 0;
+    for (int32_t x = 0; x < r->nreach && told < FATES && at < bytes; x++) {
+        const peali_process *of = &r->shown[x]->process;
+        bool silent = x != r->me && peali_parley_stand(r->parley, r->ranks[x]) == PEALI_STAND_SILENT;
+        char rank[PEALI_RUN_RANK];
+        const char *fate = silent && of->id != r->mine->process.id ? peali_process_fate(of) : NULL;
+        if (!fate)
+            continue;
+        told++;
+        at += (size_t)snprintf(text + at, bytes - at, "%sprocess %llu of rank %s %s", text[at - 1] == '?' ? " " : "; ",
+                               (unsigned long long)of->id, peali_run_rank(r, (int)r->ranks[x], rank), fate);
+    }
+    return at;
 }
 
 /* Others have sent it. */
@@ -114,6 +139,7 @@ bool peali_run_absent(const peali_runner *r, char *text, size_t bytes, bool *spe
     text[0] = '\0';
     size_t at = say(&away, "no word from rank", "; not called there yet?", text, 0, bytes);
     at = say(&stuck, "no word from rank", " since the call began there; stopped, or busy elsewhere?", text, at, bytes);
+    at = at > 0 ? say_fates(r, text, at, bytes) : 0;
     (void)say(&behind, "in an earlier call: rank", "", text, at, bytes);
     return text[0];
 }

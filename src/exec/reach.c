@@ -55,6 +55,7 @@ peali_public *peali_public_create(long readers, const peali_lands *lands, bool p
     if (!p)
         return NULL;
     p->refs = readers;
+    peali_process_self(&p->process);
     p->pooled = pooled;
     p->arena = arena;
     return p;

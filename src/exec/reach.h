@@ -10,6 +10,7 @@
 
 #include "exec/signature.h"
 #include "lower/lower.h"
+#include "topo/process.h"
 
 enum {
     PEALI_REACH_FLAGS = 256, /* lines a rank: ring needs 126 on 64 ranks (LOWERING); programs with more use messages */
@@ -36,6 +37,7 @@ typedef struct peali_front {
 
 typedef struct peali_public {
     long refs;                 /* ranks that still look at this */
+    peali_process process;     /* of its owner */
     bool pooled;
     peali_arena arena;         /* not pooled: this lies in it */
     struct peali_public *next; /* of those whose owner left first */

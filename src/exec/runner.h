@@ -193,7 +193,7 @@ void peali_run_deafen(peali_runner *r);
  * Says in TEXT (PEALI_RUN_ABSENT bytes are enough) which ranks keep the call waiting, as far as the parley tells; false: none. Of
  * those in the call the lowest rank is to speak for all: *SPEAKER.
  */
-enum { PEALI_RUN_ABSENT = 1536 };
+enum { PEALI_RUN_ABSENT = 1792 };
 bool peali_run_absent(const peali_runner *r, char *text, size_t bytes, bool *speaker);
 
 /* RANK, as people are told of it: "1 (world 3)" where it has another number among all that were started. Returns BUF. */
