@@ -157,10 +157,47 @@ static void again(void **state)
     assert_int_equal(lines("rank 0: barrier number 1 waits since", "s: no word from rank 1;"), 1);
 }
 
+static peal_threads *threads;
+
+/* As the rank at RANK. */
+static void *make(void *rank)
+{
+    peal_comm *comm = NULL;
+    peal_status status = peal_comm_create_threads(threads, *(int *)rank, &comm);
+    peal_comm_destroy(&comm);
+    return status == PEAL_ERR_TIMEOUT ? NULL : rank;
+}
+
+static void make_two(int n, int one, int other)
+{
+    int ranks[2] = {one, other};
+    pthread_t id[2];
+    truncate(log_path, 0);
+    assert_int_equal(peal_threads_create(n, &threads), PEAL_OK);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(pthread_create(&id[k], NULL, make, &ranks[k]), 0);
+    for (int k = 0; k < 2; k++) {
+        void *wrong;
+        pthread_join(id[k], &wrong);
+        assert_null(wrong);
+    }
+    peal_threads_destroy(&threads);
+}
+
+/* Communicators of threads: one that does not call, and one that calls as another rank. */
+static void unmade(void **state)
+{
+    make_two(4, 0, 2);
+    assert_int_equal(lines("rank 0: peal_comm_create_threads waits since 0.6 s: ", "no word from ranks 1, 3 of 4;"), 1);
+    assert_int_equal(lines("no word from", ""), 1);
+    make_two(2, 0, 0);
+    assert_int_equal(lines("two threads call as rank 0 of 2;", ""), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(last_of_tree), cmocka_unit_test(several), cmocka_unit_test(busy),
-                                       cmocka_unit_test(again)};
+                                       cmocka_unit_test(again), cmocka_unit_test(unmade)};
     snprintf(log_path, sizeof log_path, "absent.%d.log", (int)getpid());
     fclose(fopen(log_path, "w"));
     setenv("PEAL_LOG_FILE", log_path, 1);

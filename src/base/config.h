@@ -15,6 +15,9 @@
 #define PEALI_MOST_PROXY_THREADS 8
 #define PEALI_MOST_CTAS 128
 
+/* What PEAL_TIMEOUT is by itself, where there is one. */
+#define PEALI_DEFAULT_TIMEOUT_NS (1800 * INT64_C(1000000000))
+
 enum { PEALI_GDR_OFF, PEALI_GDR_AUTO, PEALI_GDR_ON };
 
 typedef struct peali_config {

@@ -41,7 +41,6 @@ enum { DOZE_PART = 4 };
 static const int64_t DOZE_MOST_NS = 250 * 1000;
 static const int64_t HEED_NS = 1000000; /* calls that follow each other faster need not all ask whether one before them was wrong */
 static const int64_t PATIENT_NS = 60 * 1000000000LL;
-static const int64_t DEFAULT_TIMEOUT_NS = 1800 * 1000000000LL;
 
 /* The first message that is not over, or else what the rank within reach that is waited for says of its own; "" if nothing. */
 static void find_stuck(const peali_runner *r, char text[PEALI_REACH_STUCK * sizeof(uint64_t)])
@@ -317,7 +316,7 @@ static peal_status linger(peali_runner *r)
 int64_t peali_run_limit_ns(bool patient)
 {
     int64_t limit_ns = peali_config_get()->timeout_ns;
-    return limit_ns >= 0 ? limit_ns : patient ? 0 : DEFAULT_TIMEOUT_NS;
+    return limit_ns >= 0 ? limit_ns : patient ? 0 : PEALI_DEFAULT_TIMEOUT_NS;
 }
 
 /* Waits for another host, or for who does, and the core is wanted. */

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,6 +19,8 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+
+static const int64_t SOON_NS = 1500 * 1000000; /* who is late for longer is named */
 
 enum state { PENDING, DONE, FAILED };
 
@@ -66,6 +69,7 @@ struct peal_threads {
     int waiting;
     unsigned turn; /* meetings so far */
     bool broken;   /* a rank gave up waiting, and its MINE may be gone */
+    unsigned *came; /* of each rank: the last meeting that it has come to, counted from 1 */
     const void **mine;
     int *made; /* nets that each rank has made */
     struct world *worlds;
@@ -318,14 +322,16 @@ peal_status peal_threads_create(int nranks, peal_threads **threads)
     peal_threads *t = peali_alloc(1, sizeof(*t));
     const void **mine = peali_alloc((size_t)nranks, sizeof(*mine));
     int *made = peali_alloc((size_t)nranks, sizeof(*made));
-    if (!t || !mine || !made) {
+    unsigned *came = peali_alloc((size_t)nranks, sizeof(*came));
+    if (!t || !mine || !made || !came) {
         peali_free(t);
         peali_free(mine);
         peali_free(made);
+        peali_free(came);
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_threads_create: no memory for nranks %d", nranks);
         return PEAL_ERR_MEMORY;
     }
-    *t = (peal_threads){.nranks = nranks, .mine = mine, .made = made};
+    *t = (peal_threads){.nranks = nranks, .came = came, .mine = mine, .made = made};
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -349,6 +355,7 @@ void peal_threads_destroy(peal_threads **threads)
     }
     pthread_cond_destroy(&t->all_here);
     pthread_mutex_destroy(&t->lock);
+    peali_free(t->came);
     peali_free(t->mine);
     peali_free(t->made);
     peali_free(t);
@@ -359,32 +366,75 @@ int peali_threads_size(const peal_threads *threads)
     return threads->nranks;
 }
 
-/* Waits at all_here up to UNTIL_NS of the clock (0: for ever); false where that has passed. */
+/* Waits at all_here up to UNTIL_NS of the clock; false where that has passed. */
 static bool wait_until(peal_threads *t, int64_t until_ns)
 {
-    if (until_ns == 0)
-        return pthread_cond_wait(&t->all_here, &t->lock) == 0;
     struct timespec at = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     return pthread_cond_timedwait(&t->all_here, &t->lock, &at) == 0;
 }
 
-/* Ends when all ranks have come, the lock being held. Who gives up spoils it for all, so that nobody reads what is gone. */
+/* Names those that have not come; the lowest rank that has speaks for all. */
+static void name_missing(const peal_threads *t, int rank, int64_t waited_ns)
+{
+    enum { NAMED = 16 };
+    char who[12 * NAMED] = "", more[24] = "";
+    size_t at = 0;
+    int missing = 0;
+    for (int r = 0; r < t->nranks; r++) {
+        if (t->came[r] == t->turn + 1 && r < rank)
+            return;
+        if (t->came[r] != t->turn + 1 && missing++ < NAMED)
+            at += (size_t)snprintf(who + at, sizeof who - at, "%s%d", missing > 1 ? ", " : "", r);
+    }
+    if (missing > NAMED)
+        snprintf(more, sizeof more, " and %d more", missing - NAMED);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_threads waits since %.1f s: no word from rank%s %s%s of %d; "
+              "each rank needs a thread that calls", (double)waited_ns * 1e-9, missing > 1 ? "s" : "", who, more, t->nranks);
+}
+
+/* Who gives up spoils it for all, so that nobody reads what is gone. */
+static void give_up(peal_threads *t)
+{
+    t->broken = true;
+    pthread_cond_broadcast(&t->all_here);
+}
+
+static void come(peal_threads *t, int rank)
+{
+    if (t->came[rank] == t->turn + 1) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_threads: two threads call as rank %d of %d; each needs a "
+                  "rank of its own", rank, t->nranks);
+        give_up(t);
+        return;
+    }
+    t->came[rank] = t->turn + 1;
+    if (++t->waiting < t->nranks)
+        return;
+    t->waiting = 0;
+    t->turn++;
+    pthread_cond_broadcast(&t->all_here);
+}
+
+/* Ends when all ranks have come, the lock being held. */
 static peal_status meet(peal_threads *t, int rank)
 {
-    int64_t limit = peali_config_get()->timeout_ns, until = limit > 0 ? peali_clock_ns() + limit : 0;
+    int64_t set = peali_config_get()->timeout_ns, limit = set > 0 ? set : set < 0 ? PEALI_DEFAULT_TIMEOUT_NS : INT64_MAX / 2;
+    int64_t began = peali_clock_ns(), say = began + (limit / 4 * 3 < SOON_NS ? limit / 4 * 3 : SOON_NS), until = began + limit;
     unsigned turn = t->turn;
-    if (!t->broken && ++t->waiting == t->nranks) {
-        t->waiting = 0;
-        t->turn++;
-        pthread_cond_broadcast(&t->all_here);
-    }
+    if (!t->broken)
+        come(t, rank);
     while (turn == t->turn && !t->broken) {
-        if (wait_until(t, until) || turn != t->turn || t->broken)
+        if (wait_until(t, say < until ? say : until) || turn != t->turn || t->broken)
             continue;
-        t->broken = true;
-        pthread_cond_broadcast(&t->all_here);
+        int64_t now = peali_clock_ns();
+        if (now >= say)
+            name_missing(t, rank, now - began);
+        say = now >= say ? INT64_MAX : say;
+        if (now < until)
+            continue;
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "%d of %d threads came within PEAL_TIMEOUT %.3f s: each rank needs one",
                   t->waiting, t->nranks, (double)limit * 1e-9);
+        give_up(t);
     }
     return t->broken ? PEAL_ERR_TIMEOUT : PEAL_OK;
 }
