@@ -1,6 +1,6 @@
 /*
- * Programs: what one rank executes for one slice, over addresses that are still symbolic. Plain structs of fixed layout, read by
- * the runner of CPU ranks and by the device alike.
+ * Programs: what one rank executes for one slice, over addresses that are still symbolic. Plain structs without padding: CPU ranks
+ * run them as they are, and for a device they are loaded (cuda/load.h). Proofs compare them as bytes.
  *
  * Instructions run in list order. send and recv only start a message; an instruction that needs one to be over names it among its
  * waits. Flags of other ranks are named among its awaits.
@@ -37,7 +37,6 @@ typedef struct peali_instr {
     int32_t waits, nwaits;   /* own sends and receives that must be over, in waits: instruction numbers */
     int32_t awaits, nawaits; /* flags of other ranks, in awaits */
     int32_t flag;            /* set when this instruction is done; -1: none */
-    int32_t spare;
 } peali_instr;
 
 typedef struct peali_await {
@@ -45,8 +44,6 @@ typedef struct peali_await {
     int32_t flag;
 } peali_await;
 
-static_assert(sizeof(peali_loc) == 8, "read by the device");
-static_assert(sizeof(peali_instr) == 48, "read by the device");
-static_assert(sizeof(peali_await) == 8, "read by the device");
+static_assert(sizeof(peali_loc) == 8 && sizeof(peali_instr) == 44 && sizeof(peali_await) == 8, "no padding");
 
 #endif
