@@ -6,11 +6,6 @@
 
 #include "base/atomics.h"
 
-static int32_t most(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
-}
-
 /* PEAL_OK where all messages that the instruction waits for are over. */
 static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i)
 {
@@ -163,7 +158,7 @@ void peali_run_leave(peali_runner *r, peali_cursor *c)
     c->area = peali_run_area(r, c->area, r->plan->job.window);
     c->pc = 0;
     r->left--;
-    int32_t first = most(0, r->cursors[peali_run_oldest(r)].slice);
+    int32_t first = r->cursors[peali_run_oldest(r)].slice;
     first = first < r->plan->job.slices ? first : r->plan->job.slices;
     peali_store_release(&r->mine->left.value, r->base + (uint64_t)first); /* pairs with credited() */
 }
