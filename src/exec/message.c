@@ -281,14 +281,14 @@ static void listen(peali_runner *r)
         return; /* without memory this rank hears what it expects */
     r->astray = true;
     for (int rank = 0; rank < r->net->nranks; rank++)
-        stray_of(r, rank)->expected = rank == r->net->rank;
+        stray_of(r, rank)->posted = rank != r->net->rank;
     for (int32_t lead = 0; lead < r->plan->nleads; lead++)
         if (received(r, lead))
-            stray_of(r, instr_of(r, r->plan->first[lead])->peer)->expected = true;
+            stray_of(r, instr_of(r, r->plan->first[lead])->peer)->posted = false; /* the call has a lead from there */
     for (int rank = 0; rank < r->net->nranks; rank++) {
         peali_stray *s = stray_of(r, rank);
         mail m = {rank, lead_tag(r), false, true, s->at, r->lead_bytes, &s->req};
-        s->posted = !s->expected && post(r, &m) == PEAL_OK;
+        s->posted = s->posted && post(r, &m) == PEAL_OK;
     }
 }
 

@@ -29,7 +29,7 @@ typedef struct peali_lead {
 } peali_lead;
 
 typedef struct peali_stray {
-    bool expected, posted; /* expected: the call has a lead from this rank */
+    bool posted; /* and not over */
     peali_net_req req;
     unsigned char at[]; /* as long as a lead may be */
 } peali_stray;
