@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 static const int64_t SOON_NS = 1500 * 1000000; /* who is late for longer is named */
 
@@ -93,12 +94,9 @@ static void queue_put(struct queue *q, struct request *r)
     q->tail = &r->next;
 }
 
-/* Takes the first request with TAG out of Q, or answers NULL. */
-static struct request *queue_take(struct queue *q, uint32_t tag)
+/* Takes out of Q what AT, a link of it, leads to; or answers NULL. */
+static struct request *queue_unlink(struct queue *q, struct request **at)
 {
-    struct request **at = &q->head;
-    while (*at && (*at)->tag != tag)
-        at = &(*at)->next;
     struct request *r = *at;
     if (r) {
         *at = r->next;
@@ -106,6 +104,15 @@ static struct request *queue_take(struct queue *q, uint32_t tag)
             q->tail = at;
     }
     return r;
+}
+
+/* Takes the first request with TAG out of Q, or answers NULL. */
+static struct request *queue_take(struct queue *q, uint32_t tag)
+{
+    struct request **at = &q->head;
+    while (*at && (*at)->tag != tag)
+        at = &(*at)->next;
+    return queue_unlink(q, at);
 }
 
 static void finish(struct request *r, enum state state)
@@ -185,17 +192,12 @@ static peal_status loop_test(peali_net *net, peali_net_req *req)
     }
 }
 
-static bool queue_remove(struct queue *q, struct request *r)
+static bool queue_remove(struct queue *q, const struct request *r)
 {
     struct request **at = &q->head;
     while (*at && *at != r)
         at = &(*at)->next;
-    if (!*at)
-        return false;
-    *at = r->next;
-    if (!r->next)
-        q->tail = at;
-    return true;
+    return queue_unlink(q, at);
 }
 
 /* A request that is in no queue any more is in the hands of a peer that copies, and soon ends. */
@@ -332,11 +334,7 @@ peal_status peal_threads_create(int nranks, peal_threads **threads)
         return PEAL_ERR_MEMORY;
     }
     *t = (peal_threads){.nranks = nranks, .came = came, .mine = mine, .made = made};
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&t->all_here, &attr);
-    pthread_condattr_destroy(&attr);
+    peali_thread_cond_init(&t->all_here);
     pthread_mutex_init(&t->lock, NULL);
     *threads = t;
     return PEAL_OK;
