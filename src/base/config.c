@@ -316,11 +316,9 @@ static const char *value_of(const struct variable *v)
 static void parse(void)
 {
     for (int i = 0; i < VARIABLES; i++) {
-        peali_config with = config;
-        wrong[i] = !table[i].read(value_of(&table[i]), &with);
+        wrong[i] = !table[i].read(value_of(&table[i]), &config);
         if (wrong[i])
-            table[i].read(table[i].initial, &with);
-        config = with;
+            table[i].read(table[i].initial, &config);
     }
 }
 
