@@ -195,15 +195,6 @@ static void drop(peali_pending *p, peali_loc d)
         p->live = false;
 }
 
-/* True where P reads D's memory, or in D's place IN, which may be the same. Scratch is read whole. */
-static bool reads(const peali_pending *p, peali_loc d)
-{
-    for (int32_t i = 0; i < p->nsrc; i++)
-        if (p->src[i].rank == d.rank && (p->src[i].buf == d.buf || (d.buf == PEAL_BUF_OUT && p->src[i].buf == PEAL_BUF_IN)))
-            return true;
-    return false;
-}
-
 static void sweep(peali_link **list)
 {
     while (*list) {
@@ -215,14 +206,14 @@ static void sweep(peali_link **list)
     }
 }
 
-/* Stores what reads D, unless it dies with D. Scratch is overwritten whole, whatever the range. */
+/* Stores what reads D, or in its place IN, which may be the same, unless it dies with D. Scratch is overwritten whole. */
 static void store_readers(peali_work *w, peali_link *readers, peali_move to, const peali_pending *self)
 {
     for (peali_link *l = readers; l; l = l->next) {
         peali_pending *p = l->what;
         bool dies = p->ndst == 1 && same(p->dst[0], to.d) && p->first >= to.first && p->end <= to.end;
         bool touched = to.d.buf >= PEAL_BUF_TMP ? p->live : meets(p, to.first, to.end);
-        if (p != self && touched && !dies && reads(p, to.d))
+        if (p != self && touched && !dies)
             store(w, p);
     }
 }
@@ -241,8 +232,7 @@ static void drop_writers(peali_work *w, peali_link *writers, peali_move to, cons
         }
         if (part)
             p = carve(w, p, p->first > to.first ? p->first : to.first, p->end < to.end ? p->end : to.end);
-        if (p)
-            drop(p, to.d);
+        drop(p, to.d);
     }
 }
 
@@ -329,9 +319,7 @@ static void pull(peali_work *w, const peali_move *m)
     else if (p)
         store(w, p);
     overwrite(w, m, NULL);
-    peali_pending *q = fresh(w, m, src);
-    if (q)
-        publish(w, q, w->list_order[m->rank]);
+    publish(w, fresh(w, m, src), w->list_order[m->rank]);
 }
 
 void peali_fuse_move(peali_work *w, const peali_move *m)

@@ -437,7 +437,7 @@ static void end(driver *d, int x)
     const peali_vec *slots = &w->landings[x];
     peali_loc *locs = peali_work_get(w, (size_t)slots->n, sizeof *locs);
     peali_instr i = {.kind = PEALI_I_EXIT, .peer = -1, .flag = -1};
-    for (int32_t k = 0; locs && k < slots->n; k++)
+    for (int32_t k = 0; k < slots->n; k++)
         if (!((peali_landing *)slots->at[k])->read)
             locs[i.nsrc++] = (peali_loc){(int16_t)x, (int16_t)(-1 - k), 0};
     peali_emit(w, x, i, locs, -1);
