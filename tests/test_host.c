@@ -188,7 +188,7 @@ static peali_host *open_and_meet(int me, int n, int k, ptrdiff_t *shift)
     peali_host *host = NULL;
     CHECK(2, peali_host_open(&host, &board->card[me]) == PEAL_OK);
     arrive(n, k);
-    CHECK(3, peali_host_meet(host, board->card, sizeof board->card[0], n, me, shift) == PEAL_OK);
+    CHECK(3, peali_host_meet(host, board->card, n, me, shift) == PEAL_OK);
     CHECK(4, shift[me] == 0);
     peali_host_hang_up(host);
     return host;
@@ -235,7 +235,7 @@ static peali_host *open_and_know(int me, int n, int k, bool known, ptrdiff_t *sh
     peali_host *host = NULL;
     CHECK(2, peali_host_open(&host, &board->card[me]) == PEAL_OK);
     arrive(n, k);
-    CHECK(10, peali_host_knows(host, board->card, sizeof board->card[0], n, shift) == known);
+    CHECK(10, peali_host_knows(host, board->card, n, shift) == known);
     peali_host_hang_up(host);
     return host;
 }
@@ -416,7 +416,7 @@ static void ignores(int me, int n)
     CHECK(22, stranger < 0 || wait_for(stranger) == 0);
     int before = descriptors();
     arrive(n, 2);
-    CHECK(3, peali_host_meet(host, board->card, sizeof board->card[0], n, me, shift) == PEAL_OK && descriptors() == before);
+    CHECK(3, peali_host_meet(host, board->card, n, me, shift) == PEAL_OK && descriptors() == before);
     read_all(n, shift);
     arrive(n, 3);
     peali_host_close(&host);
@@ -442,7 +442,7 @@ static void no_pool_on_one(int me, int n)
         else if (me == 0)
             memset(&board->card[n - 1], 0, sizeof board->card[0]);
         arrive(n, 3 * another + 2);
-        CHECK(3, peali_host_meet(host, board->card, sizeof board->card[0], n, me, shift) == PEAL_ERR_UNSUPPORTED);
+        CHECK(3, peali_host_meet(host, board->card, n, me, shift) == PEAL_ERR_UNSUPPORTED);
         peali_host_close(&host);
         arrive(n, 3 * another + 3);
     }
@@ -478,7 +478,7 @@ static void no_descriptor_left(int me, int n)
         limit(RLIMIT_NOFILE, (rlim_t)next);
     }
     arrive(n, 1);
-    CHECK(3, peali_host_meet(host, board->card, sizeof board->card[0], n, me, shift) == (me ? PEAL_OK : PEAL_ERR_UNSUPPORTED));
+    CHECK(3, peali_host_meet(host, board->card, n, me, shift) == (me ? PEAL_OK : PEAL_ERR_UNSUPPORTED));
     peali_host_close(&host);
 }
 
@@ -501,7 +501,7 @@ static void no_addresses_left(int me, int n)
     if (me == 0)
         limit(RLIMIT_AS, mapped_bytes() + (256 << 20));
     arrive(n, 1);
-    CHECK(3, peali_host_meet(host, board->card, sizeof board->card[0], n, me, shift) == (me ? PEAL_OK : PEAL_ERR_UNSUPPORTED));
+    CHECK(3, peali_host_meet(host, board->card, n, me, shift) == (me ? PEAL_OK : PEAL_ERR_UNSUPPORTED));
     peali_host_close(&host);
 }
 
@@ -517,7 +517,7 @@ static void one_never_comes(int me, int n)
             peali_host_close(&host);
         arrive(n, 2 * there + 1);
         int64_t begin = peali_clock_ns();
-        CHECK(3, me == n - 1 || peali_host_meet(host, board->card, sizeof board->card[0], n, me, shift) ==
+        CHECK(3, me == n - 1 || peali_host_meet(host, board->card, n, me, shift) ==
                                     (there ? PEAL_ERR_TIMEOUT : PEAL_ERR_UNSUPPORTED));
         CHECK(4, me == n - 1 || !there || peali_clock_ns() - begin >= 1000000000);
         arrive(n, 2 * there + 2);

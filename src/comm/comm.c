@@ -279,10 +279,10 @@ static peal_status share(const peali_bootstrap *boot, peal_comm *comm, const hel
     const int n = comm->reach.nranks;
     for (int x = 0; x < n; x++)
         comm->cards[x] = all[comm->near[x]].host;
-    bool known = peali_host_knows(host, comm->cards, sizeof *comm->cards, n, setting->shift);
+    bool known = peali_host_knows(host, comm->cards, n, setting->shift);
     peal_status status = boot->agree(boot->ctx, known ? PEAL_OK : PEAL_ERR_UNSUPPORTED);
     if (status == PEAL_ERR_UNSUPPORTED)
-        status = boot->agree(boot->ctx, peali_host_meet(host, comm->cards, sizeof *comm->cards, n, setting->me, setting->shift));
+        status = boot->agree(boot->ctx, peali_host_meet(host, comm->cards, n, setting->me, setting->shift));
     if (host)
         peali_host_hang_up(host);
     return status;

@@ -64,18 +64,12 @@ struct peali_host {
 /* One call of peali_host_meet. */
 struct meeting {
     peali_host *host;
-    const unsigned char *cards;
-    size_t stride;
+    const peali_host_card *cards;
     int n, me, left;     /* left: messages to send and to get */
     ptrdiff_t *shift;
     peal_status status;
     unsigned char todo[RANKS_MOST]; /* by rank: TO_SEND, TO_GET */
 };
-
-static const peali_host_card *card_of(const struct meeting *m, int rank)
-{
-    return (const peali_host_card *)(m->cards + m->stride * (size_t)rank);
-}
 
 static bool same(const uint64_t a[2], const uint64_t b[2])
 {
@@ -227,7 +221,7 @@ static void done(struct meeting *m, int rank, unsigned char what)
 /* Takes the descriptor FD, or none (-1), from local rank RANK. */
 static void take(struct meeting *m, int rank, int fd)
 {
-    const peali_host_card *card = card_of(m, rank);
+    const peali_host_card *card = &m->cards[rank];
     struct mapping *p;
     struct stat is;
     done(m, rank, TO_GET);
@@ -250,7 +244,7 @@ static int post(const struct meeting *m, int rank, bool with)
     } control = {.room = {0}};
     struct sockaddr_un at;
     struct iovec data = {&m->host->card, sizeof m->host->card};
-    struct msghdr message = {.msg_name = &at, .msg_namelen = name_of(card_of(m, rank)->socket, &at), .msg_iov = &data,
+    struct msghdr message = {.msg_name = &at, .msg_namelen = name_of(m->cards[rank].socket, &at), .msg_iov = &data,
                              .msg_iovlen = 1, .msg_control = with ? &control : NULL, .msg_controllen = with ? sizeof control : 0};
     control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(&control.header), &m->host->pool.fd, sizeof(int));
@@ -318,7 +312,7 @@ static bool read_control(struct msghdr *message, int *fd)
 static int sender_of(const struct meeting *m, const peali_host_card *card)
 {
     for (int r = 0; r < m->n; r++)
-        if ((m->todo[r] & TO_GET) && memcmp(card_of(m, r), card, sizeof *card) == 0)
+        if ((m->todo[r] & TO_GET) && memcmp(&m->cards[r], card, sizeof *card) == 0)
             return r;
     return -1;
 }
@@ -403,8 +397,8 @@ static bool all_have(struct meeting *m)
 {
     static const peali_host_card nothing;
     for (int r = 0; r < m->n; r++) {
-        bool none = memcmp(card_of(m, r), &nothing, sizeof nothing) == 0;
-        if (!none && card_of(m, r)->user == card_of(m, 0)->user)
+        bool none = memcmp(&m->cards[r], &nothing, sizeof nothing) == 0;
+        if (!none && m->cards[r].user == m->cards[0].user)
             continue;
         fail(m, r, "none at", none ? "it said why" : "it is of another user");
         return false;
@@ -423,7 +417,7 @@ static bool plan(struct meeting *m)
         return false;
     for (int r = 0; r < m->n; r++) {
         m->shift[r] = 0;
-        if (!same(card_of(m, r)->pool, m->host->card.pool)) {
+        if (!same(m->cards[r].pool, m->host->card.pool)) {
             m->todo[r] = TO_SEND | TO_GET;
             m->left += 2;
         }
@@ -431,22 +425,21 @@ static bool plan(struct meeting *m)
     return true;
 }
 
-bool peali_host_knows(peali_host *host, const peali_host_card *cards, size_t stride, int n, ptrdiff_t *shift)
+bool peali_host_knows(peali_host *host, const peali_host_card *cards, int n, ptrdiff_t *shift)
 {
     bool known = host;
     for (int r = 0; r < n && known; r++) {
-        const peali_host_card *card = (const peali_host_card *)((const unsigned char *)cards + stride * (size_t)r);
-        const bool own = same(card->pool, host->card.pool);
-        const struct mapping *p = own ? NULL : hold(host, card, -1);
+        const bool own = same(cards[r].pool, host->card.pool);
+        const struct mapping *p = own ? NULL : hold(host, &cards[r], -1);
         known = own || p;
-        shift[r] = p ? shift_to(p, card) : 0;
+        shift[r] = p ? shift_to(p, &cards[r]) : 0;
     }
     return known;
 }
 
-peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me, ptrdiff_t *shift)
+peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, int n, int me, ptrdiff_t *shift)
 {
-    struct meeting m = {.host = host, .cards = (const unsigned char *)cards, .stride = stride, .n = n, .me = me, .shift = shift};
+    struct meeting m = {.host = host, .cards = cards, .n = n, .me = me, .shift = shift};
     return plan(&m) ? exchange(&m) : PEAL_ERR_UNSUPPORTED;
 }
 

@@ -28,15 +28,15 @@ typedef struct peali_host_card {
 PEAL_MUST_CHECK peal_status peali_host_open(peali_host **host, peali_host_card *card);
 
 /*
- * True where the pools of all N ranks, whose cards lie as those of peali_host_meet, were mapped for other communicators of this
- * process: then SHIFT is filled, too. HOST may be NULL, and then knows nobody.
+ * True where the pools of all N ranks of CARDS were mapped for other communicators of this process: then SHIFT is filled, too. HOST
+ * may be NULL, and then knows nobody.
  */
-bool peali_host_knows(peali_host *host, const peali_host_card *cards, size_t stride, int n, ptrdiff_t *shift);
+bool peali_host_knows(peali_host *host, const peali_host_card *cards, int n, ptrdiff_t *shift);
 
 /*
- * Exchanges pools with the N ranks whose cards lie STRIDE bytes apart, this rank's at index ME; all of them are on this host and
- * call it, once, at the same time. HOST is NULL where it could not be opened. SHIFT[x] is what must be added to an address in the
- * pool of rank x, as rank x has it, to have it here; 0 for ME. Ranks of one process have the same pool, and shift 0.
+ * Exchanges pools with the N ranks of CARDS, this rank's at index ME; all of them are on this host and call it, once, at the same
+ * time. HOST is NULL where it could not be opened. SHIFT[x] is what must be added to an address in the pool of rank x, as rank x
+ * has it, to have it here; 0 for ME. Ranks of one process have the same pool, and shift 0.
  *
  * Returns: PEAL_OK; PEAL_ERR_UNSUPPORTED a rank has no pool or is of another user, which all see, or this one cannot map one
  *          (logged at info, with the reason), or the socket of a rank is not on this host (a warning); PEAL_ERR_TIMEOUT a rank sent
@@ -44,7 +44,7 @@ bool peali_host_knows(peali_host *host, const peali_host_card *cards, size_t str
  *          others, and they may succeed. What was mapped stays until the host is closed.
  * Blocks:  until all have come.
  */
-PEAL_MUST_CHECK peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, size_t stride, int n, int me,
+PEAL_MUST_CHECK peal_status peali_host_meet(peali_host *host, const peali_host_card *cards, int n, int me,
                                             ptrdiff_t *shift);
 
 /* Once all ranks have met, or know each other: closes the socket. Sooner, one that comes late would take this rank for gone. */
