@@ -178,9 +178,6 @@ static void fork_and_join(void **state)
 
 static void peers(void **state)
 {
-    int can = 0;
-    assert_int_equal(cuDeviceCanAccessPeer(&can, 0, 1), 0);
-    assert_int_equal(can, 1);
     assert_int_equal(cuCtxEnablePeerAccess(contexts[1], 0), 0);
     assert_int_equal(cuCtxEnablePeerAccess(contexts[1], 0), 704);
     assert_int_equal(cuCtxEnablePeerAccess(contexts[0], 0), 201);

@@ -68,7 +68,6 @@ enum {
     F(DeviceGetAttribute, cuDeviceGetAttribute, (int *, peali_cu_enum, peali_cu_device))                                          \
     F(DeviceGetUuid, cuDeviceGetUuid_v2, (peali_cu_uuid *, peali_cu_device))                                                      \
     F(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *, int, peali_cu_device))                                                     \
-    F(DeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *, peali_cu_device, peali_cu_device))                                      \
     F(DeviceGetP2PAttribute, cuDeviceGetP2PAttribute, (int *, peali_cu_enum, peali_cu_device, peali_cu_device))                   \
     F(CtxGetCurrent, cuCtxGetCurrent, (peali_cu_ctx *))                                                                           \
     F(CtxPushCurrent, cuCtxPushCurrent_v2, (peali_cu_ctx))                                                                        \

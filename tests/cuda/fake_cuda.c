@@ -191,15 +191,6 @@ peali_cu_result cuDeviceGetPCIBusId(char *id, int bytes, peali_cu_device device)
     return 0;
 }
 
-peali_cu_result cuDeviceCanAccessPeer(int *can, peali_cu_device device, peali_cu_device peer)
-{
-    ENTER(cuDeviceCanAccessPeer);
-    if (!exists(device) || !exists(peer))
-        return INVALID_DEVICE;
-    *can = device != peer && !fake_p2p("none");
-    return 0;
-}
-
 /* Of atomics alone, which go between devices except over PCI. */
 peali_cu_result cuDeviceGetP2PAttribute(int *value, peali_cu_enum attribute, peali_cu_device device, peali_cu_device peer)
 {
