@@ -20,7 +20,7 @@ typedef enum peal_status {
     PEAL_OK = 0,
     PEAL_IN_PROGRESS = 1,      /* not yet; ask again */
     PEAL_ERR_INVALID = -1,     /* an argument breaks its rule; nothing was started */
-    PEAL_ERR_MEMORY = -2,      /* no memory; nothing was started */
+    PEAL_ERR_MEMORY = -2,      /* no memory; a call says whether anything was started */
     PEAL_ERR_UNSUPPORTED = -3, /* right, but not to be had here; the log says why */
     PEAL_ERR_CONFIG = -4,      /* a PEAL_* variable has an unknown name or value */
     PEAL_ERR_NET = -5,         /* a transport failed; the communicator is of no more use */

@@ -122,8 +122,8 @@ static bool remembers(const peal_comm *comm, const peali_recent *r, const peali_
            r->seen == (comm->seen[c->kind] >> r->size & 1);
 }
 
-/* Chooses the algorithm of such a call, and remembers its plan. */
-static peal_status choose(peal_comm *comm, const peali_call *c, peali_recent *r)
+/* Chooses the algorithm of such a call, and remembers its plan. PART: of a call that others may be in, which fails then. */
+static peal_status choose(peal_comm *comm, const peali_call *c, bool part, peali_recent *r)
 {
     peal_problem problem = peali_comm_problem(comm, c->kind, c->op, c->root);
     peali_job job = {.count = c->count, .type = c->type, .op = c->op, .root = c->root};
@@ -134,7 +134,7 @@ static peal_status choose(peal_comm *comm, const peali_call *c, peali_recent *r)
     const peali_plan *plan;
     peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, &comm->lands, comm->layout.stream};
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
-    if (status == PEAL_ERR_MEMORY)
+    if (status == PEAL_ERR_MEMORY && !part)
         peali_coll_refuse(comm, c, "no memory for its plan");
     if (status != PEAL_OK)
         return status;
@@ -148,7 +148,7 @@ static peal_status start(peal_comm *comm, const peali_call *c, const peali_signa
 {
     learn(comm);
     peali_recent *r = recent(comm, c);
-    peal_status status = remembers(comm, r, c) ? PEAL_OK : choose(comm, c, r);
+    peal_status status = remembers(comm, r, c) ? PEAL_OK : choose(comm, c, as, r);
     if (status != PEAL_OK)
         return status;
     (*r->calls)++;
