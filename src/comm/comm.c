@@ -174,8 +174,9 @@ static peal_status force_configured(peal_comm *comm)
 }
 
 /*
- * Of one landing area: twice the longest slice that the table has for processes of one host, for its blocks begin on cache lines.
- * Threads see each other's buffers, so they have no use for long ones.
+ * Of one landing area: twice the longest slice that the table has for an allreduce among processes of one host, for its blocks
+ * begin on cache lines. What is longer in other collectives is pulled. Threads see each other's buffers, so they have no use for
+ * long ones.
  */
 static size_t land_bytes(const peal_comm *comm, bool threads)
 {
