@@ -20,7 +20,6 @@
 
 enum {
     PARLEY_MS = 1000,      /* ARCHITECTURE, "Running": a call not done after 1 s sends its signature to every rank */
-    LANDINGS = 2,           /* W in push: more slices in flight would not stay in cache, and programs within a host are short */
     LAND_BYTES = 256 << 10, /* 2 W areas of it are 1 MiB a rank, of which what is used is there */
     LAND_SHARE = 192 << 10, /* for each other rank: 2 W areas take 768 KiB then, and all less than the 1 MiB of peal/mpi.h */
 };
@@ -197,7 +196,7 @@ static peal_status show(peal_comm *comm, bool threads, hello *mine)
     peali_layout *l = &comm->layout;
     l->land_bytes = l->land_bytes ? l->land_bytes : land_bytes(comm, threads);
     bool pulls = l->pull || (l->apart && !l->push); /* in every call */
-    peali_lands lands = {pulls ? 0 : 2 * l->landings, l->land_bytes};
+    peali_lands lands = {pulls ? 0 : 2 * peali_comm_landings(comm), l->land_bytes};
     if (!threads && !l->apart && peali_host_open(&comm->host, &mine->host) == PEAL_ERR_MEMORY)
         return PEAL_ERR_MEMORY;
     peali_public *shown = peali_public_create(1, &lands, comm->host != NULL);
@@ -433,7 +432,6 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     if (comm && layout)
         comm->layout = *layout;
     if (status == PEAL_OK) {
-        comm->layout.landings = comm->layout.window ? comm->layout.window : LANDINGS;
         peali_setting setting = {.net = net, .staged = comm->layout.staged};
         setting.parley_ns = (int64_t)(comm->layout.parley_ms ? comm->layout.parley_ms : PARLEY_MS) * 1000000;
         status = boot->agree(boot->ctx, meet(boot, comm, all, &setting));

@@ -23,7 +23,6 @@ typedef struct peali_layout {
     bool stream;        /* results are written past the caches, whatever their size */
     int parley_ms;      /* without progress for so long, ranks tell each other what they called; 0: 1000 */
     int slices, window; /* slices of every call, and how many are in flight; 0: chosen by size */
-    int landings;       /* push: slices in flight; as window, or chosen */
     size_t land_bytes;  /* push: of one landing area; 0: by the table's slices */
 } peali_layout;
 

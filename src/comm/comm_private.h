@@ -106,6 +106,19 @@ static inline peal_kind peali_comm_schedules(peal_kind kind)
     return kind == PEAL_BARRIER ? PEAL_ALLREDUCE : kind;
 }
 
+/* W in push: more slices in flight would not stay in cache, and programs within a host are short. */
+static inline int peali_comm_landings(const peal_comm *comm)
+{
+    return comm->layout.window ? comm->layout.window : 2;
+}
+
+/* Bytes of the vector of such a call: of an allgather and a reduce-scatter, that of all ranks together. */
+static inline size_t peali_comm_bytes(const peal_comm *comm, peal_kind kind, size_t count, peal_type type)
+{
+    bool parts = kind == PEAL_ALLGATHER || kind == PEAL_REDUCE_SCATTER;
+    return count * peal_type_bytes(type) * (parts ? (size_t)comm->nranks : 1);
+}
+
 /* What a call on COMM asks of an algorithm: to a schedule, an average is a sum (base/ops.h). */
 static inline peal_problem peali_comm_problem(const peal_comm *comm, peal_kind kind, peal_op op, int root)
 {

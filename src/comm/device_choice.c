@@ -73,12 +73,6 @@ const char *peali_proto_name(peali_cuda_proto proto)
     return names[proto];
 }
 
-static size_t vector_bytes(const peal_comm *comm, const peali_call *c)
-{
-    bool parts = c->kind == PEAL_ALLGATHER || c->kind == PEAL_REDUCE_SCATTER;
-    return c->count * peal_type_bytes(c->type) * (parts ? (size_t)comm->nranks : 1);
-}
-
 /*
  * Some ranks are out of reach. With the proxies of two ranks in one process, on one H200, 2 KiB took 9.3 us by lines and 10.5 by
  * bulk, 8 KiB 13.4 and 14.6, 16 KiB 26 and 17.7.
@@ -156,7 +150,8 @@ static size_t work_of(const peali_call *c)
 static bool can_lines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits, const struct row *r)
 {
     enum { LEAST = 512 << 10, MOST = 24 << 20 };
-    const size_t room = traits->layout->lanes * traits->layout->area_bytes[PEALI_CUDA_LL128], bytes = vector_bytes(comm, c);
+    const size_t room = traits->layout->lanes * traits->layout->area_bytes[PEALI_CUDA_LL128];
+    const size_t bytes = peali_comm_bytes(comm, c->kind, c->count, c->type);
     const peal_algo *forced = comm->forced[c->kind];
     const bool own = !forced || strcmp(forced->name, r->algo) == 0;
     return traits->lines && (bytes <= room || (room >= LEAST && own && bytes <= MOST / work_of(c)));
@@ -178,7 +173,7 @@ static const struct row *find(const peal_comm *comm, const peali_call *c, const 
 {
     const struct row *r = apart(comm) ? far : table;
     const int members = apart(comm) ? problem->nnodes : problem->nranks, asked = peali_config_get()->proto;
-    const size_t bytes = vector_bytes(comm, c);
+    const size_t bytes = peali_comm_bytes(comm, c->kind, c->count, c->type);
     const struct row named = {.kind = c->kind, .proto = asked};
     const bool forced = asked >= DIRECT && can(comm, c, traits, &named, engines);
     for (;; r++) {
@@ -214,7 +209,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
                          peali_device_choice *choice)
 {
     peal_problem problem = peali_device_problem(comm, c);
-    size_t bytes = vector_bytes(comm, c);
+    size_t bytes = peali_comm_bytes(comm, c->kind, c->count, c->type);
     const peal_algo *forced = comm->forced[c->kind];
     int proto = peali_config_get()->proto;
     const bool engines = can_engines(comm, c, traits) && comm->device->engines == PEALI_ENGINES_THERE;

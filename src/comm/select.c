@@ -46,15 +46,9 @@ static size_t landing_slices(const peal_comm *comm, size_t bytes)
     return comm->layout.push ? ceil_div(bytes * vectors, comm->layout.land_bytes / 2) : 1;
 }
 
-static size_t vector_bytes(const peal_comm *comm, peal_kind kind, const peali_job *job)
-{
-    bool one_vector = kind != PEAL_ALLGATHER && kind != PEAL_REDUCE_SCATTER;
-    return job->count * peal_type_bytes(job->type) * (one_vector ? 1 : (size_t)comm->nranks);
-}
-
 int peali_select_size(const peal_comm *comm, peal_kind kind, const peali_job *job)
 {
-    return 63 - __builtin_clzll(vector_bytes(comm, kind, job) | 1);
+    return 63 - __builtin_clzll(peali_comm_bytes(comm, kind, job->count, job->type) | 1);
 }
 
 /* Were the buffers that count (lower.h, tells) seen in the last call of this size? All ranks know it. */
@@ -111,7 +105,7 @@ static void cut(const peal_comm *comm, size_t bytes, size_t slice_bytes, size_t 
 
 bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
 {
-    size_t bytes = vector_bytes(comm, kind, job);
+    size_t bytes = peali_comm_bytes(comm, kind, job->count, job->type);
     peal_problem problem = peali_comm_problem(comm, kind, job->op, job->root);
     peali_tuning_choice choice = {.algo = comm->forced[kind]};
     if (!choice.algo)
@@ -125,7 +119,7 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
     cut(comm, bytes, slice_bytes, lands > staged ? lands : staged, job);
     job->mode = mode(comm, kind, bytes, job);
     int window = comm->layout.window ? comm->layout.window : PEALI_TUNING_WINDOW;
-    window = job->mode == PEALI_PUSH ? comm->layout.landings : window;
+    window = job->mode == PEALI_PUSH ? peali_comm_landings(comm) : window;
     job->window = job->slices < window ? job->slices : window;
     return true;
 }
