@@ -179,11 +179,10 @@ static peal_status force_configured(peal_comm *comm)
  */
 static size_t land_bytes(const peal_comm *comm, bool threads)
 {
-    const peali_tuning *tuning = peali_tuning_get();
     size_t most = (size_t)(comm->nranks - 1) * LAND_SHARE, bytes = 0;
     peali_tuning_span rows = {NULL, 0};
-    if (tuning && !threads)
-        rows = peali_tuning_find(tuning, PEAL_ALLREDUCE, "shm", comm->nranks, 1);
+    if (!threads)
+        rows = peali_tuning_find(peali_tuning_get(), PEAL_ALLREDUCE, "shm", comm->nranks, 1);
     for (int i = 0; i < rows.nrows; i++)
         bytes = 2 * rows.rows[i].slice_bytes > bytes ? 2 * rows.rows[i].slice_bytes : bytes;
     bytes = bytes < most ? bytes / 64 * 64 : most;
@@ -379,10 +378,10 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
     }
     if (status == PEAL_OK)
         status = find_levels(boot, comm, all);
-    if (status == PEAL_OK)
-        status = peali_select_begin(comm);
-    if (status == PEAL_OK)
+    if (status == PEAL_OK) {
+        peali_select_begin(comm);
         status = force_configured(comm);
+    }
     if (status != PEAL_OK)
         return status;
     setting->shown[setting->me]->refs = setting->nreach; /* before any other rank can release it: the second allgather */

@@ -17,11 +17,9 @@ static int hosts(const peal_comm *comm)
     return comm->level ? 1 : comm->nnodes;
 }
 
-peal_status peali_select_begin(peal_comm *comm)
+void peali_select_begin(peal_comm *comm)
 {
     const peali_tuning *tuning = peali_tuning_get();
-    if (!tuning)
-        return PEAL_ERR_CONFIG;
     for (int kind = 0; kind < PEAL_KIND_COUNT; kind++) {
         peal_kind from = peali_comm_schedules((peal_kind)kind);
         peali_tuning_span any = peali_tuning_find(tuning, from, peal_comm_transport(comm), comm->nranks, hosts(comm));
@@ -30,7 +28,6 @@ peal_status peali_select_begin(peal_comm *comm)
         comm->tuned[0][kind] = any;
         comm->tuned[1][kind] = has ? direct : any;
     }
-    return PEAL_OK;
 }
 
 static size_t ceil_div(size_t a, size_t b)

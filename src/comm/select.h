@@ -7,8 +7,8 @@
 
 #include "comm/comm_private.h"
 
-/* Finds COMM's rows of this process' table; PEAL_ERR_CONFIG where there is none (logged). */
-PEAL_MUST_CHECK peal_status peali_select_begin(peal_comm *comm);
+/* Finds COMM's rows of this process' table, which there is. */
+void peali_select_begin(peal_comm *comm);
 
 /*
  * Fills kind, algo, slices and window of JOB, a call of KIND, from the rest of it: as COMM's layout and what was forced have it,
