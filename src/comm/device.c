@@ -230,9 +230,7 @@ static peal_status stage(peali_device *d, const peali_call *c)
 {
     peal_comm *comm = d->comm;
     card mine = {.status = PEAL_ERR_MEMORY}, all[PEALI_DEVICE_RANKS];
-    int me = 0;
-    while (comm->near[me] != comm->rank)
-        me++;
+    const int me = d->regions.rank;
     d->staged = peali_pool_alloc(peali_team_layout(d->team)->bytes, PEALI_POOL_PEERS);
     mine.staged = (uintptr_t)d->staged;
     if (d->staged)

@@ -126,8 +126,8 @@ static uint32_t most_ctas(const peal_comm *comm, const peali_device_traits *trai
 static bool can_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits)
 {
     const peal_algo *forced = comm->forced[c->kind];
-    return c->kind == PEAL_ALLREDUCE && comm->nranks > 1 && comm->nranks <= PEALI_CUDA_RANKS && !apart(comm) &&
-           traits->sharing == 1 && !comm->device->far && most_ctas(comm, traits, false) > 1 &&
+    return c->kind == PEAL_ALLREDUCE && comm->nranks > 1 && !apart(comm) && traits->sharing == 1 &&
+           !comm->device->far && most_ctas(comm, traits, false) > 1 &&
            (!forced || strcmp(forced->name, "two_shot") == 0) &&
            (traits->processes || peali_config_get()->proto == ENGINES) &&
            (size_t)peali_config_get()->engines_bytes >= peali_engines_least(comm->nranks);
@@ -244,8 +244,6 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     if (row->ctas > 0 && row->ctas < choice->most_ctas && taken == row->proto && work_of(c) == 1)
         choice->most_ctas = row->ctas;
     if (choice->engines) {
-        choice->algo = peali_algo_find(problem.kind, row->algo);
-        choice->proto = PEALI_CUDA_BULK;
         choice->ctas = choice->most_ctas - 1;
         return true;
     }

@@ -65,7 +65,7 @@ const peal_algo *peali_device_shorter(const peal_comm *comm, const peali_call *c
 /* Would C go by copy engines, where all ranks have areas for them? Alike on all ranks. device_choice.c. */
 bool peali_device_wants_engines(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits);
 
-/* "ll", "ll128", "bulk", and "direct" of PEALI_CUDA_PROTOS. */
+/* "ll", "ll128", "bulk"; "direct" and "engines" of the numbers behind, as PEAL_PROTO has them. */
 const char *peali_proto_name(peali_cuda_proto proto);
 
 /* As a schedule sees it: GPUs that are all within reach are one node. */
