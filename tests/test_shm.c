@@ -439,6 +439,31 @@ static void broadcasts_tell(void **state)
     rooms_close(&r);
 }
 
+/* Of a sum both buffers of every rank count, whoever it is that has one where the others do not see it. */
+static void sums_tell(void **state)
+{
+    static const int hides[] = {0, 1, 0, 2, 0, 3}; /* in, and out, of one rank, in calls that expect them to be seen */
+    const size_t counts[] = {1, 200, 5000, (size_t)world_size * LONGEST};
+    peal_comm *comm;
+    rooms r;
+    rooms_open(&r);
+    alarm(SCENE_SECONDS);
+    assert_int_equal(world_comm(NULL, world_size, world_rank, &comm), PEAL_OK);
+    for (int k = 0; k < 48; k++) {
+        const int hidden = hides[k / 4 % 6];
+        const size_t count = counts[k % 4], size = 63 - (size_t)__builtin_clzll(count * sizeof(uint32_t));
+        const bool mine = k < 24 ? world_rank == 0 : world_rank == world_size - 1;
+        uint32_t *in = (mine && hidden & 1 ? r.ordinary : r.shared)[0], *out = (mine && hidden & 2 ? r.ordinary : r.shared)[1];
+        memset(in, k + 1, count * sizeof *in);
+        assert_int_equal(peal_allreduce(in, out, count, PEAL_UINT32, PEAL_BOR, comm, NULL), PEAL_OK);
+        assert_int_equal(out[count - 1], 0x01010101u * (unsigned)(k + 1));
+        assert_int_equal(peal_barrier(comm, NULL), PEAL_OK);
+        assert_true(world_all((comm->seen[PEAL_ALLREDUCE] >> size & 1) == !hidden));
+    }
+    peal_comm_destroy(&comm);
+    rooms_close(&r);
+}
+
 /* A long reduce in ordinary memory, as the table has it, tells all ranks what memory it met. */
 static void reduces_tell(void **state)
 {
@@ -471,6 +496,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(long_calls_land),
         cmocka_unit_test(faults),
         cmocka_unit_test(broadcasts_tell),
+        cmocka_unit_test(sums_tell),
         cmocka_unit_test(reduces_tell),
     };
     scenes = argc > 1 ? atoi(argv[1]) : scenes;
