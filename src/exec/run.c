@@ -175,7 +175,7 @@ static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_in
         if (peali_load_relaxed(&front->call) != r->call)
             return PEAL_ERR_MISMATCH;
         if (!broadcast || locs[k].buf == PEAL_BUF_IN) /* of the root: the others' count for nothing */
-            r->seen &= !(front->staged & (broadcast ? 1 : 3));
+            r->seen &= !front->staged;
     }
     return PEAL_OK;
 }
