@@ -187,6 +187,7 @@ static void *run_rank(void *arg)
     if (!comm)
         return NULL;
     t->nodes = peal_comm_nodes(comm);
+    t->wrong |= strcmp(peal_comm_choice(comm, PEAL_ALLREDUCE, 1, PEAL_DOUBLE, PEAL_SUM), "one_shot") != 0; /* levels are no hosts */
     t->wrong |= sums_wrong(comm, t);
     peal_comm_destroy(&comm);
     return NULL;

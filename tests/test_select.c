@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -279,6 +280,11 @@ static void note_slices(peal_comm *comm, int rank, void *ctx)
     comm->seen[PEAL_BROADCAST] = UINT64_MAX; /* of its root's buffer that says something, of the others nothing */
     assert_int_equal(peal_comm_force(comm, PEAL_BROADCAST, "two_shot"), PEAL_OK);
     assert_true(peali_select(comm, PEAL_BROADCAST, &job) && job.slices == ((int *)ctx)[rank]);
+    job.count = (size_t)1 << 40; /* more than tags tell apart */
+    assert_true(peali_select(comm, PEAL_BROADCAST, &job) && job.slices <= PEALI_TUNING_SLICES);
+    peal_comm_force_slice(comm, 1); /* bytes, but no less than an element */
+    job = (peali_job){.count = 3, .type = PEAL_DOUBLE, .op = PEAL_SUM};
+    assert_true(peali_select(comm, PEAL_ALLREDUCE, &job) && job.slices == 3);
 }
 
 /* Nor where somebody names an algorithm, which is else in one slice. */
@@ -291,6 +297,53 @@ static void test_staged_slices(void **state)
     assert_int_equal(slices[1], 64);
     assert_int_equal(team_run_in(2, apart, note_slices, slices), PEAL_OK);
     assert_int_equal(slices[1], 1); /* messages are not staged */
+}
+
+typedef struct taken {
+    const char *algo;
+    int slices;
+} taken;
+
+/* Of 1 MiB, where buffers were not seen, and where they were. */
+static void note_rows(peal_comm *comm, int rank, void *ctx)
+{
+    for (int seen = 0; seen < 2; seen++) {
+        peali_job job = {.count = 1 << 20, .type = PEAL_UINT8, .op = PEAL_SUM};
+        comm->seen[PEAL_ALLREDUCE] = seen ? UINT64_MAX : 0;
+        assert_true(peali_select(comm, PEAL_ALLREDUCE, &job));
+        ((taken *)ctx)[2 * rank + seen] = (taken){job.algo->name, job.slices};
+    }
+}
+
+/* In a process whose table is TEXT, or the built-in one; two ranks of it, each without and with buffers that all see. */
+static void takes_rows(const char *text, const char *algo, int unseen, int seen)
+{
+    char path[] = "test_select_XXXXXX";
+    int status, fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        taken got[4] = {{NULL, 0}};
+        setenv("PEAL_TUNING", *text ? path : "auto", 1);
+        bool right = team_run_in(2, NULL, note_rows, got) == PEAL_OK;
+        for (int k = 0; k < 4 && right; k++)
+            right = strcmp(got[k].algo, algo) == 0 && got[k].slices == (k % 2 ? seen : unseen);
+        _exit(!right);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    unlink(path);
+    assert_int_equal(status, 0);
+}
+
+/* The first test, for a process has one table. What somebody measured comes before built-in rows of buffers that all see, too. */
+static void test_rows_of_a_communicator(void **state)
+{
+    takes_rows("", "two_shot", 8, 2);
+    takes_rows("allreduce shm 2 inf ring 64k\n", "ring", 16, 16);
+    takes_rows("allreduce shm 2 inf ring 64k\nallreduce direct 2 inf ring 256k\n", "ring", 16, 4);
+    takes_rows("allreduce direct 2 inf two_shot 256k\n", "two_shot", 8, 4);
 }
 
 enum { SIZES = 22 };
@@ -320,13 +373,33 @@ static void test_ranks_agree(void **state)
         }
 }
 
+static void note_on_nodes(peal_comm *comm, int rank, void *ctx)
+{
+    for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
+        comm->seen[kind] = rank < 2 ? UINT64_MAX : 0;
+    note_choices(comm, rank, ctx);
+}
+
+/* What ranks of one node saw of each other, those of another one were not told. */
+static void test_nodes_agree(void **state)
+{
+    enum { N = 4 };
+    static const char *choice[N][PEALI_TUNING_KINDS][SIZES];
+    const peali_layout two = {.nodes = "2+2"}, layouts[N] = {two, two, two, two};
+    assert_int_equal(team_run_in(N, layouts, note_on_nodes, choice), PEAL_OK);
+    for (int r = 1; r < N; r++)
+        assert_memory_equal(choice[r], choice[0], sizeof choice[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_of_a_communicator),
         cmocka_unit_test(test_lookup),      cmocka_unit_test(test_others_are_built_in), cmocka_unit_test(test_fallback),
         cmocka_unit_test(test_always_some), cmocka_unit_test(test_malformed),           cmocka_unit_test(test_too_much),
         cmocka_unit_test(test_hash),        cmocka_unit_test(test_slices),              cmocka_unit_test(test_ranks_agree),
         cmocka_unit_test(test_hosts),       cmocka_unit_test(test_shared_slices),
+        cmocka_unit_test(test_nodes_agree),
         cmocka_unit_test(test_shared_memory_is_bounded),
         cmocka_unit_test(test_many_hosts),     cmocka_unit_test(test_staged_slices),
     };
