@@ -150,12 +150,15 @@ static void barrier_holds(void **state)
     peal_comm_destroy(&comm);
 }
 
-/* A child, made between start and wait, has the send buffer as it was; and what peers exchange through the buffers is not lost. */
+/*
+ * A child, made between start and wait, has the send buffer as it was; and what peers exchange through the buffers is not lost, nor
+ * what the program writes beside them meanwhile, in the same page.
+ */
 static void forks_in_calls(void **state)
 {
     (void)state;
     enum { COUNT = 50000, CALLS = 30 };
-    int *in = peal_mem_alloc(COUNT * sizeof *in), *out = peal_mem_alloc(COUNT * sizeof *out);
+    int *in = peal_mem_alloc(COUNT * sizeof *in), *out = peal_mem_alloc((COUNT + 1) * sizeof *out);
     peal_comm *comm = NULL;
     assert_true(in && out);
     assert_int_equal(peal_comm_create_mpi(MPI_COMM_WORLD, &comm), PEAL_OK);
@@ -170,13 +173,18 @@ static void forks_in_calls(void **state)
             wrong += in[i] != i + rank + call;
         if (child == 0)
             _exit(wrong != 0);
+        out[COUNT] = call;
         assert_int_equal(peal_wait(&request), PEAL_OK);
+        assert_int_equal(out[COUNT], call);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(out[i], size * (i + call) + size * (size - 1) / 2);
         assert_true(child < 0 || (waitpid(child, &status, 0) == child && status == 0));
         if (call % 9 == 0) { /* what a fork made private is made anew */
             peal_mem_free(in);
+            peal_mem_free(out);
             in = peal_mem_alloc(COUNT * sizeof *in);
+            out = peal_mem_alloc((COUNT + 1) * sizeof *out);
+            assert_true(in && out);
         }
     }
     peal_comm_destroy(&comm);

@@ -177,11 +177,14 @@ static void refusals(peal_comm *comm, int rank, void *ctx)
     got[14] = peal_comm_premul(comm, a, (peal_type)99);
     got[15] = peal_comm_create_threads(NULL, 0, &comm);
     got[16] = peal_comm_choice(comm, PEAL_ALLGATHER, 8, PEAL_BYTE, PEAL_SUM) ? PEAL_ERR_INVALID : PEAL_OK; /* it has no op */
+    got[17] = peal_broadcast(a, 8, PEAL_FLOAT, 2, comm, NULL);
+    got[18] = peal_reduce(a, b, 8, PEAL_FLOAT, PEAL_SUM, -1, comm, NULL);
+    got[19] = peal_allgather(a, b, PTRDIFF_MAX / sizeof *a - 1, PEAL_FLOAT, comm, NULL); /* for one rank there were room */
 }
 
 static void test_bad_arguments_are_refused(void **state)
 {
-    enum { N = 17 };
+    enum { N = 20 };
     static const char *const texts[] = {
         "rank 0: peal_broadcast number 7: buffer is NULL and count is 8",
         "rank 0: peal_comm_force: kind 99 is none of 0 to 5",
@@ -190,6 +193,9 @@ static void test_bad_arguments_are_refused(void **state)
         "peal_comm_premul: comm is NULL",
         "rank 0: peal_comm_premul: type 99 is none of 0 to 19",
         "peal_comm_create_threads: threads is NULL",
+        "rank 0: peal_broadcast number 8: root 2 is none of the 2 ranks",
+        "rank 0: peal_reduce number 9: root -1 is none of the 2 ranks",
+        "rank 0: peal_allgather number 10: count 2305843009213693950 of type float is more than memory holds",
     };
     peal_status got[N] = {PEAL_OK};
     assert_int_equal(team_run(2, refusals, got), PEAL_OK);

@@ -299,6 +299,28 @@ static void test_staged_slices(void **state)
     assert_int_equal(slices[1], 1); /* messages are not staged */
 }
 
+static void slice_again(peal_comm *comm, int rank, void *ctx)
+{
+    int32_t *in = calloc(4096, sizeof *in), *out = calloc(4096, sizeof *out);
+    unsigned made = 0;
+    for (int k = 0; k < 5; k++) {
+        made = (unsigned)comm->plans.made;
+        peal_comm_force_slice(comm, k < 4 ? 0 : 1024);
+        assert_int_equal(peal_allreduce(in, out, 4096, PEAL_INT32, PEAL_SUM, comm, NULL), PEAL_OK);
+    }
+    ((int *)ctx)[rank] = comm->plans.made == made + 1;
+    free(in);
+    free(out);
+}
+
+/* Slices that are asked for are those of a call that was made before, too. */
+static void test_other_slices(void **state)
+{
+    int anew[2];
+    assert_int_equal(team_run(2, slice_again, anew), PEAL_OK);
+    assert_true(anew[0] && anew[1]);
+}
+
 typedef struct taken {
     const char *algo;
     int slices;
@@ -399,7 +421,7 @@ int main(void)
         cmocka_unit_test(test_always_some), cmocka_unit_test(test_malformed),           cmocka_unit_test(test_too_much),
         cmocka_unit_test(test_hash),        cmocka_unit_test(test_slices),              cmocka_unit_test(test_ranks_agree),
         cmocka_unit_test(test_hosts),       cmocka_unit_test(test_shared_slices),
-        cmocka_unit_test(test_nodes_agree),
+        cmocka_unit_test(test_nodes_agree), cmocka_unit_test(test_other_slices),
         cmocka_unit_test(test_shared_memory_is_bounded),
         cmocka_unit_test(test_many_hosts),     cmocka_unit_test(test_staged_slices),
     };
