@@ -439,7 +439,21 @@ static void broadcasts_tell(void **state)
     rooms_close(&r);
 }
 
-/* Of a sum both buffers of every rank count, whoever it is that has one where the others do not see it. */
+/* Did the last sum of so many elements go by the buffers themselves? */
+static bool pulled(const peal_comm *comm, size_t count)
+{
+    bool pulls = false;
+    for (int k = 0; k < PEALI_RECENT; k++) {
+        const peali_recent *r = &comm->recent[k];
+        pulls |= r->plan && r->kind == PEAL_ALLREDUCE && r->count == count && r->plan->program->mode == PEALI_PULL;
+    }
+    return pulls;
+}
+
+/*
+ * Of a sum both buffers of every rank count, whoever it is that has one where the others do not see it; and the next one of its
+ * size goes by what it found.
+ */
 static void sums_tell(void **state)
 {
     static const int hides[] = {0, 1, 0, 2, 0, 3}; /* in, and out, of one rank, in calls that expect them to be seen */
@@ -457,6 +471,7 @@ static void sums_tell(void **state)
         memset(in, k + 1, count * sizeof *in);
         assert_int_equal(peal_allreduce(in, out, count, PEAL_UINT32, PEAL_BOR, comm, NULL), PEAL_OK);
         assert_int_equal(out[count - 1], 0x01010101u * (unsigned)(k + 1));
+        assert_true(pulled(comm, count) == (k % 4 > 1 && k > 4 && hides[(k - 4) / 4 % 6] == 0));
         assert_int_equal(peal_barrier(comm, NULL), PEAL_OK);
         assert_true(world_all((comm->seen[PEAL_ALLREDUCE] >> size & 1) == !hidden));
     }
