@@ -158,9 +158,8 @@ void peali_run_leave(peali_runner *r, peali_cursor *c)
     c->area = peali_run_area(r, c->area, r->plan->job.window);
     c->pc = 0;
     r->left--;
-    int32_t first = r->cursors[peali_run_oldest(r)].slice;
-    first = first < r->plan->job.slices ? first : r->plan->job.slices;
-    peali_store_release(&r->mine->left.value, r->base + (uint64_t)first); /* pairs with credited() */
+    uint64_t first = (uint64_t)r->cursors[peali_run_oldest(r)].slice; /* in the end, the number of slices */
+    peali_store_release(&r->mine->left.value, r->base + first); /* pairs with credited() */
 }
 
 /* Ranks within reach show what they called; before this one touches a peer's memory, it looks. */
