@@ -17,6 +17,8 @@
 #include <peal/mpi.h>
 
 #include "base/arena.h"
+#include "base/config.h"
+#include "sched/tuning.h"
 
 static int rank, size;
 
@@ -167,7 +169,8 @@ static void forks_in_calls(void **state)
         int status;
         for (int i = 0; i < COUNT; i++)
             in[i] = i + rank + call;
-        assert_int_equal(peal_iallreduce(in, out, COUNT, PEAL_INT32, PEAL_SUM, comm, NULL, &request), PEAL_OK);
+        const bool average = call % 2;
+        assert_int_equal(peal_iallreduce(in, out, COUNT, PEAL_INT32, average ? PEAL_AVG : PEAL_SUM, comm, NULL, &request), PEAL_OK);
         pid_t child = call % 3 == 2 ? fork() : -1;
         for (int i = 0; child == 0 && i < COUNT; i++)
             wrong += in[i] != i + rank + call;
@@ -177,7 +180,7 @@ static void forks_in_calls(void **state)
         assert_int_equal(peal_wait(&request), PEAL_OK);
         assert_int_equal(out[COUNT], call);
         for (int i = 0; i < COUNT; i++)
-            assert_int_equal(out[i], size * (i + call) + size * (size - 1) / 2);
+            assert_int_equal(out[i], (size * (i + call) + size * (size - 1) / 2) / (average ? size : 1));
         assert_true(child < 0 || (waitpid(child, &status, 0) == child && status == 0));
         if (call % 9 == 0) { /* what a fork made private is made anew */
             peal_mem_free(in);
@@ -190,6 +193,41 @@ static void forks_in_calls(void **state)
     peal_comm_destroy(&comm);
     peal_mem_free(in);
     peal_mem_free(out);
+}
+
+/* What one rank has set otherwise than the rest: what follows from it would be other calls. */
+static void set_otherwise(peali_config *c, peali_tuning *table, int what)
+{
+    switch (what) {
+    case 0: c->algo = "ring"; break;
+    case 1: c->nodes = "4"; break;
+    case 2: c->level = "none"; break;
+    case 3: c->slice_bytes = 1; break;
+    case 4: c->shm = !c->shm; break;
+    case 5: c->proto = 0; break;
+    case 6: c->max_ctas = 1; break;
+    case 7: c->engines_bytes = 1; break;
+    default: table->rows[0].bytes++; break;
+    }
+}
+
+static void variables_differ(void **state)
+{
+    (void)state;
+    enum { WHAT = 9 };
+    peali_config *c = (peali_config *)peali_config_get(), kept = *c; /* read once, from what is this process' own */
+    peali_tuning *table = (peali_tuning *)peali_tuning_get();
+    const size_t bytes = table->rows[0].bytes;
+    for (int what = 0; what < WHAT; what++) {
+        peal_comm *comm = NULL;
+        if (rank == what % size)
+            set_otherwise(c, table, what);
+        peal_status status = peal_comm_create_mpi(MPI_COMM_WORLD, &comm);
+        *c = kept;
+        table->rows[0].bytes = bytes;
+        assert_int_equal(status, PEAL_ERR_CONFIG);
+        assert_null(comm);
+    }
 }
 
 /* With a question to a rank that was late under way, which outlasts the call, and what a root has left unheard. */
@@ -216,6 +254,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(program_is_left_alone),
         cmocka_unit_test(barrier_holds),
         cmocka_unit_test(forks_in_calls),
+        cmocka_unit_test(variables_differ),
     };
     peal_comm *comm = NULL;
     int early = peal_comm_create_mpi(MPI_COMM_WORLD, &comm);

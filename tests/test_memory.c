@@ -154,10 +154,54 @@ static void test_call_leaves_the_communicator(void **state)
     free(out);
 }
 
+typedef struct pair {
+    pthread_barrier_t begun, failed;
+    peal_status got[2];
+} pair;
+
+/* Rank 1 is in the call already when rank 0 finds no memory for it. */
+static void lack_alone(peal_comm *comm, int rank, void *ctx)
+{
+    pair *p = ctx;
+    int32_t *buf = calloc(MOST, sizeof *buf);
+    peal_request *request;
+    p->got[rank] = peal_allreduce(buf, buf, 1, PEAL_INT32, PEAL_SUM, comm, NULL);
+    if (rank == 1 && p->got[rank] == PEAL_OK)
+        p->got[rank] = peal_iallreduce(buf, buf, MOST, PEAL_INT32, PEAL_SUM, comm, NULL, &request);
+    pthread_barrier_wait(&p->begun);
+    if (rank == 0) {
+        peali_alloc_fail_at(1);
+        p->got[rank] = peal_allreduce(buf, buf, MOST, PEAL_INT32, PEAL_SUM, comm, NULL);
+        peali_alloc_fail_at(0);
+    }
+    pthread_barrier_wait(&p->failed);
+    if (rank == 1 && p->got[rank] == PEAL_OK)
+        p->got[rank] = peal_wait(&request);
+    free(buf);
+}
+
+/* And sees it, where ranks see what others called, though rank 0 may never make another call. */
+static void test_others_hear(void **state)
+{
+    const peali_layout layout = {.parley_ms = 10}, layouts[2] = {layout, layout};
+    pair p;
+    pthread_barrier_init(&p.begun, NULL, 2);
+    pthread_barrier_init(&p.failed, NULL, 2);
+    alarm(30);
+    assert_int_equal(team_run_in(2, layouts, lack_alone, &p), PEAL_OK);
+    alarm(0);
+    pthread_barrier_destroy(&p.begun);
+    pthread_barrier_destroy(&p.failed);
+    assert_int_equal(p.got[0], PEAL_ERR_MEMORY);
+    assert_int_equal(p.got[1], PEAL_ERR_MISMATCH);
+    assert_int_equal(log_lines(log_path, "rank 0 called what was refused, number 1"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_call_leaves_the_communicator),
+        cmocka_unit_test(test_others_hear),
         cmocka_unit_test(test_lowering),
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_apart),

@@ -154,6 +154,62 @@ static void test_no_allocation_after_planning(void **state)
     assert_int_equal(allocated, 0);
 }
 
+/* The value of an integer that is small is its first byte. */
+static bool sum_right(peal_comm *comm, int rank, peal_type type, peal_op op, size_t count)
+{
+    static const unsigned char results[] = {[PEAL_SUM] = 5, [PEAL_PROD] = 6, [PEAL_MAX] = 3, [PEAL_MIN] = 2};
+    unsigned char in[40 * 8] = {0}, out[40 * 8];
+    const size_t bytes = peal_type_bytes(type);
+    for (size_t i = 0; i < count; i++)
+        in[i * bytes] = (unsigned char)(2 + rank);
+    memset(out, 0xff, sizeof out);
+    bool right = peal_allreduce(in, out, count, type, op, comm, NULL) == PEAL_OK;
+    for (size_t i = 0; i < sizeof out; i++)
+        right &= out[i] == (i >= count * bytes ? 0xff : i % bytes ? 0 : results[op]);
+    return right;
+}
+
+/* More than once, for a plan that is new is remembered beside no other. */
+static void all_sorts(peal_comm *comm, int rank, void *ctx)
+{
+    static const peal_op ops[] = {PEAL_SUM, PEAL_PROD, PEAL_MAX, PEAL_MIN};
+    bool right = true;
+    for (int type = 0; type < 16; type++)
+        right &= sum_right(comm, rank, (peal_type)(PEAL_INT8 + type % 8), PEAL_SUM, 1);
+    for (int k = 0; k < 8; k++)
+        right &= sum_right(comm, rank, PEAL_INT32, ops[k % 4], 1);
+    for (size_t k = 0; k < 6; k++)
+        right &= sum_right(comm, rank, PEAL_INT32, PEAL_SUM, 1 + k % 3 * 16);
+    ((int *)ctx)[rank] = right;
+}
+
+/* What is remembered of a call is not taken for another one, whatever it has in common with it. */
+static void test_calls_of_all_sorts(void **state)
+{
+    int right[2] = {0};
+    assert_int_equal(team_run(2, all_sorts, right), PEAL_OK);
+    assert_true(right[0] && right[1]);
+}
+
+/* Of nothing, buffers are not looked at. */
+static void nothing_nowhere(peal_comm *comm, int rank, void *ctx)
+{
+    peal_status *got = ctx;
+    got[rank] = peal_allreduce(NULL, NULL, 0, PEAL_FLOAT, PEAL_SUM, comm, NULL);
+    if (got[rank] == PEAL_OK)
+        got[rank] = peal_broadcast(NULL, 0, PEAL_FLOAT, 1, comm, NULL);
+    if (got[rank] == PEAL_OK)
+        got[rank] = peal_barrier(comm, NULL);
+}
+
+static void test_nothing_needs_no_buffers(void **state)
+{
+    peal_status got[2];
+    assert_int_equal(team_run(2, nothing_nowhere, got), PEAL_OK);
+    assert_int_equal(got[0], PEAL_OK);
+    assert_int_equal(got[1], PEAL_OK);
+}
+
 static void refusals(peal_comm *comm, int rank, void *ctx)
 {
     peal_status *got = ctx;
@@ -180,11 +236,14 @@ static void refusals(peal_comm *comm, int rank, void *ctx)
     got[17] = peal_broadcast(a, 8, PEAL_FLOAT, 2, comm, NULL);
     got[18] = peal_reduce(a, b, 8, PEAL_FLOAT, PEAL_SUM, -1, comm, NULL);
     got[19] = peal_allgather(a, b, PTRDIFF_MAX / sizeof *a - 1, PEAL_FLOAT, comm, NULL); /* for one rank there were room */
+    got[20] = peal_allreduce(a, b, 8, PEAL_FLOAT, PEAL_PREMUL_SUM, comm, NULL);
+    if (peal_comm_premul(comm, a, PEAL_FLOAT) == PEAL_OK) /* of floats, not of doubles */
+        got[21] = peal_allreduce(a, b, 4, PEAL_DOUBLE, PEAL_PREMUL_SUM, comm, NULL);
 }
 
 static void test_bad_arguments_are_refused(void **state)
 {
-    enum { N = 20 };
+    enum { N = 22 };
     static const char *const texts[] = {
         "rank 0: peal_broadcast number 7: buffer is NULL and count is 8",
         "rank 0: peal_comm_force: kind 99 is none of 0 to 5",
@@ -465,6 +524,8 @@ int main(void)
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_calls_in_a_row),
         cmocka_unit_test(test_no_allocation_after_planning),
+        cmocka_unit_test(test_calls_of_all_sorts),
+        cmocka_unit_test(test_nothing_needs_no_buffers),
         cmocka_unit_test(test_bad_arguments_are_refused),
         cmocka_unit_test(test_reduce_looks_at_the_root_alone),
         cmocka_unit_test(test_abort_ends_a_wait),

@@ -338,7 +338,7 @@ static void note_rows(peal_comm *comm, int rank, void *ctx)
 }
 
 /* In a process whose table is TEXT, or the built-in one; two ranks of it, each without and with buffers that all see. */
-static void takes_rows(const char *text, const char *algo, int unseen, int seen)
+static void takes_rows(const char *slice, const char *text, const char *algo, int unseen, int seen)
 {
     char path[] = "test_select_XXXXXX";
     int status, fd = mkstemp(path);
@@ -349,6 +349,7 @@ static void takes_rows(const char *text, const char *algo, int unseen, int seen)
     if (child == 0) {
         taken got[4] = {{NULL, 0}};
         setenv("PEAL_TUNING", *text ? path : "auto", 1);
+        setenv("PEAL_SLICE", slice, 1);
         bool right = team_run_in(2, NULL, note_rows, got) == PEAL_OK;
         for (int k = 0; k < 4 && right; k++)
             right = strcmp(got[k].algo, algo) == 0 && got[k].slices == (k % 2 ? seen : unseen);
@@ -362,10 +363,11 @@ static void takes_rows(const char *text, const char *algo, int unseen, int seen)
 /* The first test, for a process has one table. What somebody measured comes before built-in rows of buffers that all see, too. */
 static void test_rows_of_a_communicator(void **state)
 {
-    takes_rows("", "two_shot", 8, 2);
-    takes_rows("allreduce shm 2 inf ring 64k\n", "ring", 16, 16);
-    takes_rows("allreduce shm 2 inf ring 64k\nallreduce direct 2 inf ring 256k\n", "ring", 16, 4);
-    takes_rows("allreduce direct 2 inf two_shot 256k\n", "two_shot", 8, 4);
+    takes_rows("auto", "", "two_shot", 8, 2);
+    takes_rows("auto", "allreduce shm 2 inf ring 64k\n", "ring", 16, 16);
+    takes_rows("auto", "allreduce shm 2 inf ring 64k\nallreduce direct 2 inf ring 256k\n", "ring", 16, 4);
+    takes_rows("32k", "allreduce shm 2 inf ring 64k\n", "ring", 32, 32);
+    takes_rows("auto", "allreduce direct 2 inf two_shot 256k\n", "two_shot", 8, 4);
 }
 
 enum { SIZES = 22 };
