@@ -233,8 +233,8 @@ static void config_values(void **state)
                                     "PEAL_SCRATCH=5K", "PEAL_P2P=0", "PEAL_GDR=off", "PEAL_PROXY_THREADS=8", "PEAL_INTERPOSE=1"));
     assert_string_equal(said, "3 5 a b ring 65536 2250000000 1 128 5120 0 8 1");
     in_child(print_config, SETTINGS("PEAL_LOG=debug", "PEAL_LOG_SUBSYS=tune,all", "PEAL_LOG_FILE=stderr", "PEAL_ALGO=auto",
-                                    "PEAL_SLICE=1024G", "PEAL_TIMEOUT=0", "PEAL_INTERPOSE=0"));
-    assert_string_equal(said, "2 ffffffff - - 1099511627776 0 -1 0 16777216 1 0 0");
+                                    "PEAL_SLICE=1024G", "PEAL_SCRATCH=1099511627776", "PEAL_TIMEOUT=0", "PEAL_INTERPOSE=0"));
+    assert_string_equal(said, "2 ffffffff - - 1099511627776 0 -1 0 1099511627776 1 0 0");
     in_child(print_config, SETTINGS("PEAL_SLICE=auto", "PEAL_TIMEOUT=1000000000", "PEAL_LOG=info", "PEAL_LOG_SUBSYS=graph"));
     assert_string_equal(said, "1 8 - - 0 1000000000000000000 -1 0 16777216 1 0 0");
     in_child(print_config, SETTINGS("PEAL_SLICE=3m", "PEAL_TIMEOUT=0.0000000019", "PEAL_LOG_SUBSYS=coll"));
@@ -250,7 +250,8 @@ static void config_wrong_values(void **state)
     memset(algo + strlen(algo), 'x', 64);
     const char *const wrong[] = {"PEAL_LOG=loud", "PEAL_LOG=warning", "PEAL_LOG_SUBSYS=net,", "PEAL_LOG_SUBSYS=net,nets",
                                  "PEAL_LOG_SUBSYS=,", "PEAL_SLICE=0", "PEAL_SLICE=-1", "PEAL_SLICE=4kb", "PEAL_SLICE=k",
-                                 "PEAL_SLICE=1025g", "PEAL_SLICE=99999999999999999999", "PEAL_TIMEOUT=-1", "PEAL_TIMEOUT=1,5",
+                                 "PEAL_SLICE=1025g", "PEAL_SLICE=1099511627777", "PEAL_SLICE=99999999999999999999",
+                                 "PEAL_TIMEOUT=-1", "PEAL_TIMEOUT=1,5",
                                  "PEAL_TIMEOUT=ten", "PEAL_TIMEOUT=5s", "PEAL_TIMEOUT=1000000001", "PEAL_TIMEOUT=.",
                                  "PEAL_NODES=4,4", "PEAL_NODES=four", "PEAL_LEVEL=l4", "PEAL_NET=tcp", "PEAL_INTERPOSE=2",
                                  "PEAL_NET_DEVICES=^", "PEAL_NET_DEVICES=eth0,,eth1", "PEAL_NET_DEVICES=eth0, eth1",

@@ -123,14 +123,14 @@ static bool read_host_id(const char *text, peali_config *c)
     return keep(text, "auto", host_id, sizeof(host_id), &c->host_id);
 }
 
-/* Reads the digits at *AT, a number below 2^40, and moves *AT behind them; -1 where there is none. */
+/* Reads the digits at *AT, a number up to 2^40, and moves *AT behind them; -1 where there is none. */
 static int64_t digits(const char **at)
 {
     const char *first = *at;
     int64_t n = 0;
     for (; **at >= '0' && **at <= '9'; (*at)++) {
         n = n * 10 + (**at - '0');
-        if (n >= (int64_t)1 << 40)
+        if (n > (int64_t)1 << 40)
             return -1;
     }
     return *at > first ? n : -1;
