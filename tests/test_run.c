@@ -239,11 +239,14 @@ static void refusals(peal_comm *comm, int rank, void *ctx)
     got[20] = peal_allreduce(a, b, 8, PEAL_FLOAT, PEAL_PREMUL_SUM, comm, NULL);
     if (peal_comm_premul(comm, a, PEAL_FLOAT) == PEAL_OK) /* of floats, not of doubles */
         got[21] = peal_allreduce(a, b, 4, PEAL_DOUBLE, PEAL_PREMUL_SUM, comm, NULL);
+    got[22] = peal_comm_force(comm, PEAL_KIND_COUNT, NULL);
+    got[23] = peal_comm_max_ctas(comm, 129);
+    got[24] = peal_comm_max_ctas(comm, -1);
 }
 
 static void test_bad_arguments_are_refused(void **state)
 {
-    enum { N = 22 };
+    enum { N = 25 };
     static const char *const texts[] = {
         "rank 0: peal_broadcast number 7: buffer is NULL and count is 8",
         "rank 0: peal_comm_force: kind 99 is none of 0 to 5",
@@ -361,6 +364,7 @@ static void *wait_crosswise(void *arg)
     for (int k = 0; k < 2; k++)
         w->wrong |= peal_iallreduce(buf[k], buf[k], count, PEAL_DOUBLE, PEAL_SUM, comm[k], NULL, &request[k]) != PEAL_OK;
     w->wrong |= peal_iallreduce(buf[0], buf[0], count, PEAL_DOUBLE, PEAL_SUM, comm[0], NULL, &request[0]) != PEAL_ERR_INVALID;
+    w->wrong |= peal_comm_premul(comm[0], &buf[0][0], PEAL_DOUBLE) != PEAL_ERR_INVALID;
     peal_status status;
     while ((status = peal_test(&request[w->rank])) == PEAL_IN_PROGRESS)
         ;

@@ -191,6 +191,8 @@ static void test_malformed(void **state)
         {"allreduce mpi 0 inf ring 0\n", "line 1: ranks 0"},
         {"allreduce mpi 4k inf ring 0\n", "line 1: ranks 4k"},
         {"allreduce mpi 4 1x ring 0\n", "line 1: bytes 1x"},
+        {"allreduce mpi 4 99999999999999999999 ring 0\n", "line 1: bytes 99999999999999999999"},
+        {"allreduce mpi 99999999999 inf ring 0\n", "line 1: ranks 99999999999"},
         {"allreduce mpi 4 -1 ring 0\n", "line 1: bytes -1"},
         {"allreduce mpi 4 1kk ring 0\n", "line 1: bytes 1kk"},
         {"allreduce mpi 4 inf rign 0\n", "line 1: no algorithm rign of allreduce"},
