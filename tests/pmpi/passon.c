@@ -138,12 +138,13 @@ static void wrong_arguments(MPI_Comm comm)
     int in = 1, calls = handled_calls;
     wrong(comm, -1, MPI_INT, MPI_SUM, MPI_ERR_COUNT);
     wrong(comm, 1, MPI_DOUBLE, MPI_LAND, MPI_ERR_OP);
+    wrong(comm, 1, MPI_INTEGER, MPI_LAND, MPI_ERR_OP);
     CHECK(error_class(MPI_Barrier(NULL)) == MPI_ERR_COMM && handled == MPI_COMM_WORLD);
     CHECK(error_class(MPI_Bcast(&in, 1, NULL, 0, comm)) == MPI_ERR_TYPE && handled == comm);
-    CHECK(handled_calls == calls + 4);
+    CHECK(handled_calls == calls + 5);
     zero++;
     expect("passed on null handle", 2);
-    expect("passed on op not defined for the type", 1);
+    expect("passed on op not defined for the type", 2);
 #endif
     wrong(comm, 1, MPI_DATATYPE_NULL, MPI_SUM, 0);
     wrong(comm, 1, MPI_INT, MPI_OP_NULL, MPI_ERR_OP);
