@@ -72,7 +72,7 @@ static bool plain(MPI_Datatype type, long long count, int *left)
     PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
     PMPI_Type_size(type, &size);
     PMPI_Type_get_extent(type, &first, &extent);
-    if (first != 0 || extent != size)
+    if (extent != size)
         return false;
     bool looks = (double)size * (double)count >= LOOK;
     return basic(combiner) || (looks && built_in_order(type, integers, addresses, types, combiner, left));
