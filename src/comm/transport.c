@@ -135,7 +135,7 @@ peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, si
 peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net, uint64_t *most)
 {
     peali_net *const before = *net;
-    if (boot->threads || asked_for(layout) || layout->fault)
+    if (asked_for(layout) || layout->fault)
         return PEAL_OK;
     uint64_t cards = 0;
     peal_status status = rather_ucx(boot, net);

@@ -258,7 +258,7 @@ peal_status peali_run_hear(peali_runner *r)
 {
     peal_status status = PEAL_OK;
     for (int32_t lead = 0; lead < r->plan->nleads && status >= 0; lead++)
-        if (received(r, lead) && r->leads[lead].state == PEALI_LEAD_POSTED)
+        if (received(r, lead))
             status = lead_over(r, lead);
     return status < 0 ? status : PEAL_IN_PROGRESS;
 }
