@@ -360,13 +360,41 @@ static int open_the_pool(void **state)
     return 0;
 }
 
+static int asks; /* of a handler that was there before the pool's, and so comes behind it */
+static void *got[2];
+
+static void ask(void)
+{
+    if (asks)
+        got[0] = peali_pool_alloc(PAGE, PEALI_POOL_USER);
+    if (asks)
+        got[1] = peali_pool_alloc(PAGE, PEALI_POOL_PEERS);
+}
+
+/* The user's memory that were taken now, nobody would make private; what peers share stays so. */
+static void no_new_memory_in_a_fork(void **state)
+{
+    (void)state;
+    asks = 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    asks = 0;
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_null(got[0]);
+    assert_non_null(got[1]);
+    peali_pool_free(got[1]);
+}
+
 int main(int argc, char **argv)
 {
+    pthread_atfork(ask, NULL, NULL);
     if (argc > 1)
         return lose_descriptor();
     POOL_SKIP_UNLESS_SUPPORTED();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fork_keeps_apart),
+        cmocka_unit_test(no_new_memory_in_a_fork),
         cmocka_unit_test(freed_before_child_reads),
         cmocka_unit_test(child_frees),
         cmocka_unit_test(child_runs_a_program),

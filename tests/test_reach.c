@@ -142,10 +142,11 @@ static void build_long(peal_sched *s, const peal_problem *p, int rank)
 static const peal_algo long_ring = {.name = "long_ring", .kind = PEAL_ALLREDUCE, .build = build_long};
 
 /* As a call does it that took LONG_RING. */
-static bool play_long(peal_comm *comm, const turn *t, int32_t slices)
+static bool play_long(peal_comm *comm, const turn *t, int32_t slices, peali_mode mode)
 {
     peal_problem problem = peali_comm_problem(comm, PEAL_ALLREDUCE, PEAL_SUM, 0);
-    peali_job job = {.algo = &long_ring, .count = t->count, .type = PEAL_UINT32, .slices = slices, .window = 1};
+    peali_job job = {.algo = &long_ring, .count = t->count, .type = PEAL_UINT32, .slices = slices, .window = 1,
+                     .mode = mode};
     peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, &comm->lands, false};
     const peali_plan *plan;
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
@@ -171,19 +172,21 @@ static void play_limits(peal_comm *comm, int rank, void *ctx)
     uint32_t *data = malloc(2 * sizeof *data * (size_t)n * ROOM);
     for (unsigned k = 0; k < 9 && wrong[rank] == 0; k++) {
         turn t = {.call = k, .n = n, .rank = rank, .count = k % 3 ? ROOM : 7, .in = data, .out = data + (size_t)n * ROOM};
-        wrong[rank] = !play_long(comm, &t, 1 + (int32_t)k % 2);
+        wrong[rank] = !play_long(comm, &t, 1 + (int32_t)k % 2, comm->layout.push ? PEALI_PUSH : PEALI_PULL);
         t.algo = peali_algo_find(PEAL_ALLREDUCE, "two_shot");
         wrong[rank] |= turn_play(comm, &t);
     }
     free(data);
 }
 
-/* A program with more flags than there are has messages only, in turns with others; each rank is still itself. */
+/* A program with more flags, or landing slots, than there are has messages only, between others; each rank is still itself. */
 static void test_too_many_flags(void **state)
 {
-    for (int staged = 0; staged < 2; staged++) {
+    for (int how = 0; how < 3; how++) {
         int wrong[3] = {0};
-        peali_layout layouts[3] = {{.pull = true}, {.pull = true, .staged = staged}, {.pull = true}};
+        const peali_layout all = {.pull = how < 2, .push = how == 2};
+        peali_layout layouts[3] = {all, all, all};
+        layouts[1].staged = how == 1;
         assert_int_equal(team_run_in(3, layouts, play_limits, wrong), PEAL_OK);
         for (int r = 0; r < 3; r++)
             assert_int_equal(wrong[r], 0);

@@ -304,13 +304,14 @@ static void test_staged_slices(void **state)
 static void slice_again(peal_comm *comm, int rank, void *ctx)
 {
     int32_t *in = calloc(4096, sizeof *in), *out = calloc(4096, sizeof *out);
-    unsigned made = 0;
-    for (int k = 0; k < 5; k++) {
-        made = (unsigned)comm->plans.made;
-        peal_comm_force_slice(comm, k < 4 ? 0 : 1024);
+    static const size_t bytes[] = {0, 0, 0, 0, 1024, 512};
+    unsigned made[6] = {0};
+    for (int k = 0; k < 6; k++) {
+        peal_comm_force_slice(comm, bytes[k]);
         assert_int_equal(peal_allreduce(in, out, 4096, PEAL_INT32, PEAL_SUM, comm, NULL), PEAL_OK);
+        made[k] = (unsigned)comm->plans.made;
     }
-    ((int *)ctx)[rank] = comm->plans.made == made + 1;
+    ((int *)ctx)[rank] = made[4] == made[3] + 1 && made[5] == made[4] + 1;
     free(in);
     free(out);
 }
@@ -331,6 +332,7 @@ typedef struct taken {
 /* Of 1 MiB, where buffers were not seen, and where they were. */
 static void note_rows(peal_comm *comm, int rank, void *ctx)
 {
+    assert_int_equal(comm->max_ctas, 7);
     for (int seen = 0; seen < 2; seen++) {
         peali_job job = {.count = 1 << 20, .type = PEAL_UINT8, .op = PEAL_SUM};
         comm->seen[PEAL_ALLREDUCE] = seen ? UINT64_MAX : 0;
@@ -352,6 +354,7 @@ static void takes_rows(const char *slice, const char *text, const char *algo, in
         taken got[4] = {{NULL, 0}};
         setenv("PEAL_TUNING", *text ? path : "auto", 1);
         setenv("PEAL_SLICE", slice, 1);
+        setenv("PEAL_MAX_CTAS", "7", 1);
         bool right = team_run_in(2, NULL, note_rows, got) == PEAL_OK;
         for (int k = 0; k < 4 && right; k++)
             right = strcmp(got[k].algo, algo) == 0 && got[k].slices == (k % 2 ? seen : unseen);

@@ -73,7 +73,7 @@ static void reduce_scatter(int count, int inplace, int array)
     free(counts);
 }
 
-/* Counts of r + 1, and all zero. */
+/* Counts of r + 1, all alike but the last, and all zero. */
 static void unequal_counts(void)
 {
     int *counts = ints(nranks), n = nranks * (nranks + 1) / 2, *in = ints(n), *out = ints(nranks);
@@ -84,9 +84,14 @@ static void unequal_counts(void)
     CHECK(MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
     for (int i = 0; i <= rank; i++)
         CHECK(out[i] == total(rank * (rank + 1) / 2 + i));
+    for (int r = 0; r < nranks; r++)
+        counts[r] = r < nranks - 1 ? 1 : 2;
+    CHECK(MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
+    for (int i = 0; i < counts[rank]; i++)
+        CHECK(out[i] == total(rank + i));
     memset(counts, 0, (size_t)nranks * sizeof(*counts));
     CHECK(MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
-    unequal++;
+    unequal += 2;
     free(counts);
     free(in);
     free(out);
