@@ -109,7 +109,6 @@ uint32_t peali_extents_take(peali_extents *e, uint32_t pages, uint32_t align, ui
     if (end > at + pages)
         offer(e, at + pages, end - at - pages);
     mark(e, at, pages, use);
-    e->of[at].note[0] = e->of[at].note[1] = 0;
     return at;
 }
 

@@ -17,7 +17,7 @@ typedef struct peali_extent {
     uint32_t pages; /* of the extent */
     uint32_t use;   /* first page: 0 free, else what the user of this says */
     uint32_t next, prev; /* first page: in a list of free extents, or in one of the user's */
-    uint32_t note[2];    /* first page: the user's */
+    uint32_t note[2];    /* first page: the user's, who sets them before he reads them */
 } peali_extent;
 
 typedef struct peali_extents {
