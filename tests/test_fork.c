@@ -96,11 +96,20 @@ static void child_reads_late(void)
     CHILD_CHECK(1, all_are(data, 4 * MIB, 1));
 }
 
-/* What the parent frees, a child that has not read it yet still has, even if it closed all descriptors; later it is used again. */
+static void child_of_before(void)
+{
+    CHILD_CHECK(1, data[0] == 1);
+}
+
+/*
+ * What the parent frees, a child that has not read it yet still has, even if it closed all descriptors, and was not the first that
+ * found it; later it is used again.
+ */
 static void freed_before_child_reads(void **state)
 {
     (void)state;
     setup_blocks();
+    assert_int_equal(in_child(child_of_before), 0);
     pid_t child = start(child_reads_late);
     peali_pool_free(data);
     unsigned char *other[8];
