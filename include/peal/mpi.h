@@ -19,8 +19,8 @@ extern "C" {
  *
  * Returns:    PEAL_OK; PEAL_ERR_INVALID an intercommunicator or MPI_COMM_NULL; PEAL_ERR_UNSUPPORTED MPI has no communicator
  *             left (one is split off); PEAL_ERR_CONFIG; PEAL_ERR_MEMORY. All ranks return the same, but where MPI itself fails
- *             on some: PEAL_ERR_NET; and where some do not call within PEAL_TIMEOUT: PEAL_ERR_TIMEOUT on those that did. *COMM is
- *             written on success only.
+ *             on some: PEAL_ERR_NET; and where some do not call within PEAL_TIMEOUT: PEAL_ERR_TIMEOUT on those that did, and
+ *             for MPI_COMM no further call. *COMM is written on success only.
  * Memory:     less than 1 MiB of the host for each other rank of it, taken when calls need it; and where buffers are not of
  *             peal_mem_alloc, twice what is in flight of a long call.
  * End:        MPI_Finalize waits until all ranks have destroyed what this one has, 5 s at most, as for a rank that has died.

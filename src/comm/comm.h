@@ -52,6 +52,12 @@ typedef struct peali_roll {
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_roll(const peali_roll *roll);
 
+/*
+ * As peal_comm_create_mpi on the MPI_Comm at MPI_COMM, where this rank knows that all others have come to the program's first
+ * collective, and waits for them as patiently as in one; whether they go on is asked all the same. In libpeal_mpi, for itself.
+ */
+PEAL_MUST_CHECK peal_status peali_comm_create_counted(const void *mpi_comm, peal_comm **comm);
+
 /* As peal_comm_create_threads, with a layout. For tests. */
 PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout,
                                                       peal_comm **comm);

@@ -51,26 +51,34 @@ static bool all_there(void *ctx)
     return over || m->error != MPI_SUCCESS;
 }
 
-/* What went wrong is the split's to say, but for ranks that do not come. */
-static peal_status muster_all(MPI_Comm mpi_comm)
+static peal_status muster_all(MPI_Comm mpi_comm, bool patient)
 {
-    char name[MPI_MAX_OBJECT_NAME] = "";
+    char name[MPI_MAX_OBJECT_NAME] = "", text[MPI_MAX_ERROR_STRING] = "";
     int len;
-    muster m;
-    peali_roll roll = {.call = "peal_comm_create_mpi", .name = name, .over = all_there, .ctx = &m};
+    muster m = {.error = MPI_SUCCESS};
+    peali_roll roll = {.call = patient ? "the first collective" : "peal_comm_create_mpi", .name = name, .patient = patient,
+                       .over = all_there, .ctx = &m};
     PMPI_Comm_rank(mpi_comm, &roll.rank);
     PMPI_Comm_size(mpi_comm, &roll.nranks);
     PMPI_Comm_get_name(mpi_comm, name, &len);
     if (!name[0])
         roll.name = "a communicator without a name";
-    return PMPI_Ibarrier(mpi_comm, &m.request) == MPI_SUCCESS ? peali_comm_roll(&roll) : PEAL_OK;
+    m.error = PMPI_Ibarrier(mpi_comm, &m.request);
+    peal_status status = m.error == MPI_SUCCESS ? peali_comm_roll(&roll) : PEAL_OK;
+    if (m.error == MPI_SUCCESS)
+        return status;
+    PMPI_Error_string(m.error, text, &len);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, roll.rank, "%s on %s: a barrier of MPI's failed (%s)", roll.call, roll.name, text);
+    return PEAL_ERR_NET;
 }
 
-/* Who comes after others gave up finds them in the first barrier, but not in the second. */
-static peal_status call_roll(MPI_Comm mpi_comm)
+/* Who comes after others gave up finds them in the first round, but not in the second. */
+static peal_status call_roll(MPI_Comm mpi_comm, bool counted)
 {
-    peal_status status = muster_all(mpi_comm);
-    return status == PEAL_OK ? muster_all(mpi_comm) : status;
+    peal_status status = PEAL_OK;
+    for (int round = counted; round < 2 && status == PEAL_OK; round++)
+        status = muster_all(mpi_comm, counted);
+    return status;
 }
 
 /*
@@ -78,18 +86,20 @@ static peal_status call_roll(MPI_Comm mpi_comm)
  * Open MPI 4.1 it hangs where several threads make communicators at once. The program's error handler is taken off meanwhile, as by
  * default it ends the program where MPI has no communicator left. MPI agrees on that among the ranks.
  */
-static peal_status shadow_make(MPI_Comm mpi_comm, MPI_Comm *shadow)
+static peal_status shadow_make(MPI_Comm mpi_comm, bool counted, MPI_Comm *shadow)
 {
     MPI_Errhandler theirs;
-    int rank;
+    int rank, error = MPI_SUCCESS;
     PMPI_Comm_rank(mpi_comm, &rank);
     PMPI_Comm_get_errhandler(mpi_comm, &theirs);
     PMPI_Comm_set_errhandler(mpi_comm, MPI_ERRORS_RETURN);
-    int error = PMPI_Comm_split(mpi_comm, 0, rank, shadow);
+    peal_status status = call_roll(mpi_comm, counted);
+    if (status == PEAL_OK)
+        error = PMPI_Comm_split(mpi_comm, 0, rank, shadow);
     PMPI_Comm_set_errhandler(mpi_comm, theirs);
     PMPI_Errhandler_free(&theirs);
     if (error == MPI_SUCCESS)
-        return PEAL_OK;
+        return status;
     char text[MPI_MAX_ERROR_STRING] = "";
     int len;
     PMPI_Error_string(error, text, &len);
@@ -161,15 +171,13 @@ static peal_status allgather(void *ctx, const void *mine, void *all, size_t byte
     return status;
 }
 
-peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
+static peal_status create(MPI_Comm mpi_comm, bool counted, peal_comm **comm)
 {
     MPI_Comm shadow;
     peali_net *net = NULL;
     peal_status status = validate(mpi_comm, comm);
     if (status == PEAL_OK)
-        status = call_roll(mpi_comm);
-    if (status == PEAL_OK)
-        status = shadow_make(mpi_comm, &shadow);
+        status = shadow_make(mpi_comm, counted, &shadow);
     if (status != PEAL_OK)
         return status;
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -185,4 +193,14 @@ peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
     if (!have)
         peali_net_mpi_decline(shadow);
     return status;
+}
+
+peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
+{
+    return create(mpi_comm, false, comm);
+}
+
+peal_status peali_comm_create_counted(const void *mpi_comm, peal_comm **comm)
+{
+    return create(*(const MPI_Comm *)mpi_comm, true, comm);
 }

@@ -8,6 +8,7 @@
 #include "exec/run.h"
 
 static const int64_t SOON_NS = 1500 * 1000000, PATIENT_NS = 60 * 1000000000LL;
+static const int64_t STEP_NS = 1000000000; /* a process that was stopped, and goes on, has waited for no longer between two looks */
 static const int64_t BUSY_NS = 1000000, NAP_NS = 50 * 1000; /* who waited for so long does not feel a nap */
 
 static void say(const peali_roll *r, int64_t waited_ns, const char *more)
@@ -26,11 +27,14 @@ static void rest(int64_t waited_ns)
 
 peal_status peali_comm_roll(const peali_roll *r)
 {
-    int64_t began_ns = peali_clock_ns(), limit_ns = peali_run_limit_ns(r->patient), say_ns = r->patient ? PATIENT_NS : SOON_NS;
+    int64_t limit_ns = peali_run_limit_ns(r->patient), say_ns = r->patient ? PATIENT_NS : SOON_NS;
+    int64_t looked_ns = peali_clock_ns(), waited_ns = 0, most_ns = limit_ns > 0 && limit_ns / 4 < STEP_NS ? limit_ns / 4 : STEP_NS;
     if (limit_ns > 0 && limit_ns / 4 * 3 < say_ns)
         say_ns = limit_ns / 4 * 3;
     while (!r->over(r->ctx)) {
-        int64_t waited_ns = peali_clock_ns() - began_ns;
+        int64_t now_ns = peali_clock_ns(), step_ns = now_ns - looked_ns;
+        waited_ns += step_ns < most_ns ? step_ns : most_ns;
+        looked_ns = now_ns;
         if (limit_ns > 0 && waited_ns >= limit_ns) {
             say(r, waited_ns, ", or some gave up");
             return PEAL_ERR_TIMEOUT;

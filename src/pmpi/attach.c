@@ -259,7 +259,7 @@ static int reserve_all(MPI_Comm comm, int *left)
         return raise_error(comm, MPI_ERR_NO_MEM);
     q->mine = reserve();
     peal_status status = count(comm, q);
-    if (q->mine && (status != PEAL_OK || !q->left))
+    if (q->mine && (status != PEAL_OK || q->error != MPI_SUCCESS || !q->left))
         give_back();
     if (status != PEAL_OK)
         return raise_error(comm, MPI_ERR_OTHER); /* Q stays: MPI may write to it yet */
@@ -273,9 +273,11 @@ static int shadow(MPI_Comm comm, peali_attach *a)
 {
     int left;
     int error = reserve_all(comm, &left);
-    if (error != MPI_SUCCESS)
+    a->lost = error != MPI_SUCCESS;
+    if (a->lost)
         return error;
-    peal_status status = left ? peal_comm_create_mpi(comm, &a->comm) : PEAL_ERR_UNSUPPORTED;
+    peal_status status = left ? peali_comm_create_counted(&comm, &a->comm) : PEAL_ERR_UNSUPPORTED;
+    a->lost = status == PEAL_ERR_TIMEOUT || status == PEAL_ERR_NET;
     if (status == PEAL_OK)
         peali_comm_be_patient(a->comm);
     else if (left)
@@ -330,25 +332,26 @@ static int make(MPI_Comm comm, peali_attach **attach)
     if (!a)
         return raise_error(comm, MPI_ERR_NO_MEM);
     int error = fill(comm, a);
-    if (error == MPI_SUCCESS)
-        error = PMPI_Comm_set_attr(comm, state_key, a);
-    if (error != MPI_SUCCESS) {
+    int kept = error == MPI_SUCCESS || a->lost ? PMPI_Comm_set_attr(comm, state_key, a) : error;
+    if (kept != MPI_SUCCESS) {
         if (a->comm)
             give_back();
         peal_comm_destroy(&a->comm);
         peali_free(a);
-        return error;
+        return kept;
     }
     enlist(a);
     *attach = a;
-    return MPI_SUCCESS;
+    return error;
 }
 
 int peali_attach_get(MPI_Comm comm, peali_attach **attach)
 {
     int found = 0;
     int error = PMPI_Comm_get_attr(comm, state_key, attach, &found);
-    return error != MPI_SUCCESS || found ? error : make(comm, attach);
+    if (error != MPI_SUCCESS || !found)
+        return error != MPI_SUCCESS ? error : make(comm, attach);
+    return (*attach)->lost ? raise_error(comm, MPI_ERR_OTHER) : MPI_SUCCESS;
 }
 
 void *peali_attach_room(peali_attach *a, size_t bytes)

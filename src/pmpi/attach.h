@@ -15,6 +15,7 @@
 typedef struct peali_attach {
     enum peali_pass pass; /* PEALI_TAKE, or why every call on it is passed on; equal on all ranks */
     peal_comm *comm;      /* where pass is PEALI_TAKE */
+    bool lost; /* some ranks gave up making it: what they and others sent for that is still there, so every call fails */
     void *room; /* see peali_attach_room */
     size_t room_bytes;
     struct peali_attach *prev, *next; /* all of this process */
@@ -29,7 +30,8 @@ bool peali_attach_open(void);
 /*
  * The state of COMM, an existing communicator, in *ATTACH; made where there is none.
  *
- * Returns:    MPI_SUCCESS; an error that the handler of COMM has heard of: nothing was made here.
+ * Returns:    MPI_SUCCESS; an error that the handler of COMM has heard of: nothing was made here, and where not all ranks came to
+ *             it in time, never will be.
  * Collective: yes, over COMM.
  * Threads:    one per COMM.    Blocks: where it is made, until all ranks have called.
  */
