@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { RANGES = 16, BYTES = RANGES * 56, FATES = 3 };
+enum { RANGES = 8, BYTES = RANGES * 56, FATES = 3 };
 
 /* Ranks in ascending order, as people list them: "1, 4-7 and 12 more". */
 typedef struct list {

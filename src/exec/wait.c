@@ -288,10 +288,10 @@ static void say_unclear(const peali_runner *r)
               "same order on all ranks%s", peali_signature_words(&r->signature, call), who, r->title);
 }
 
-/* Who came last would wait for others that are gone, and is told; but nobody waits for an answer of who did not come at all. */
+/* Who gives up himself waits for no answer of who did not come at all; who is told of it stays while others may look at him. */
 static bool expects_answers(const peali_runner *r)
 {
-    return r->verdict != PEAL_ERR_TIMEOUT;
+    return r->verdict != PEAL_ERR_TIMEOUT || r->quarrel.one_rank != r->net->rank;
 }
 
 /* Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. */
@@ -336,10 +336,13 @@ static peal_status drive(peali_runner *r, int64_t now_ns)
     return r->net->progress(r->net);
 }
 
-/* Whose program does something else between two looks does not wait, but for as long as a rank that waits takes to ask. */
-static void count_absence(peali_runner *r, int64_t now_ns)
+/*
+ * Whose program does something else between two looks does not wait, but for as long as a rank that waits takes to ask; and for no
+ * more than a part of the deadline, so that there are looks between asking and giving up.
+ */
+static void count_absence(peali_runner *r, int64_t limit_ns, int64_t now_ns)
 {
-    int64_t away_ns = now_ns - r->looked_ns - r->parley_ns;
+    int64_t away_ns = now_ns - r->looked_ns - sooner(r->parley_ns, limit_ns, 1);
     if (away_ns > 0)
         r->idle_ns += away_ns;
     r->looked_ns = now_ns;
@@ -350,7 +353,7 @@ static peal_status look_at_clock(peali_runner *r)
     int64_t now_ns = peali_clock_ns(), limit_ns = peali_run_limit_ns(r->patient);
     if (r->idle_ns == 0)
         r->idle_ns = r->driven_ns = r->looked_ns = now_ns;
-    count_absence(r, now_ns);
+    count_absence(r, limit_ns, now_ns);
     peal_status driven = drive(r, now_ns);
     if (driven < 0)
         return dispute(r, driven);
