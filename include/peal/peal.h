@@ -142,7 +142,8 @@ PEAL_PUBLIC void peal_threads_destroy(peal_threads **threads);
  *
  * Shape:      rank: 0 to nranks-1, each taken by one thread.
  * Returns:    PEAL_OK; PEAL_ERR_INVALID rank out of range; PEAL_ERR_CONFIG a PEAL_* variable is wrong; PEAL_ERR_MEMORY;
- *             PEAL_ERR_TIMEOUT a rank did not come within PEAL_TIMEOUT, and THREADS is of no more use.
+ *             PEAL_ERR_TIMEOUT a rank did not come within PEAL_TIMEOUT, or two threads came as one rank (logged), and THREADS is
+ *             of no more use.
  * Collective: yes, over all ranks of THREADS.
  * Threads:    one per rank.    Blocks: until all ranks have called.
  */
