@@ -24,7 +24,8 @@ static char log_path[64];
 struct scene {
     unsigned n;
     unsigned missing; /* bit per rank */
-    bool begins;      /* those do begin the call, and go no further */
+    bool begins;      /* those do begin the call before the others do, and go no further */
+    int begun;        /* such ranks that have */
     int over;         /* ranks that are done */
     float *data[RANKS];
     peal_status status[RANKS];
@@ -46,9 +47,9 @@ static unsigned lines(const char *a, const char *b)
     return n;
 }
 
-static void await(const struct scene *s, unsigned over)
+static void await(const int *count, unsigned n)
 {
-    while ((unsigned)peali_load_acquire(&s->over) < over)
+    while ((unsigned)peali_load_acquire(count) < n)
         peali_clock_sleep(1000000);
 }
 
@@ -69,9 +70,12 @@ static void play(peal_comm *comm, int rank, void *ctx)
         s->status[rank] = peal_iallreduce(s->data[rank], s->data[rank], COUNT, PEAL_FLOAT, PEAL_SUM, comm, NULL, &request);
         if (s->status[rank] == PEAL_OK)
             s->status[rank] = peal_test(&request);
+        (void)peali_add_release(&s->begun, 1);
     }
     if (missing)
-        await(s, present);
+        await(&s->over, present);
+    else if (s->begins)
+        await(&s->begun, s->n - present);
     int64_t from_ns = peali_clock_ns();
     if (request)
         s->status[rank] = peal_wait(&request);
@@ -81,7 +85,7 @@ static void play(peal_comm *comm, int rank, void *ctx)
         s->status[rank] = call(s, comm, rank);
     s->took_ns[rank] = peali_clock_ns() - from_ns;
     (void)peali_add_release(&s->over, 1);
-    await(s, s->n);
+    await(&s->over, s->n);
 }
 
 /* Plays S in LAYOUT. All fail, and each of those that waited says SILENT. */
@@ -137,11 +141,11 @@ static void late_twice(peal_comm *comm, int rank, void *ctx)
         peali_clock_sleep((int64_t)LATE_MS * 1000000);
     s->status[rank] = peal_barrier(comm, NULL);
     if (rank == 1)
-        await(s, 1);
+        await(&s->over, 1);
     if (s->status[rank] == PEAL_OK)
         s->status[rank] = peal_barrier(comm, NULL);
     (void)peali_add_release(&s->over, 1);
-    await(s, 2);
+    await(&s->over, 2);
 }
 
 /* Who was late in a call and does not come to the next one is named twice, the second time well before the deadline. */
