@@ -254,6 +254,7 @@ int main(void)
                                        cmocka_unit_test(test_given_up)};
     setenv("FAKE_CUDA_DEVICES", "4", 0);
     setenv("PEAL_TIMEOUT", "6", 1);
+    seats_parley_ms = 200;
     snprintf(log_path, sizeof log_path, "device_lacks.%d.log", (int)getpid());
     setenv("PEAL_LOG_FILE", log_path, 1);
     int failed = cmocka_run_group_tests_name("device_lacks", tests, NULL, NULL);

@@ -150,6 +150,11 @@ static inline void seat_take(peal_comm *comm, int rank, void *ctx)
     __atomic_add_fetch(&all->wrong, s.wrong, __ATOMIC_SEQ_CST);
 }
 
+#ifndef TEST_MPI
+/* Of communicators to come: when ranks that wait ask each other; 0: as always. */
+static int seats_parley_ms;
+#endif
+
 /* BODY on N ranks, on DEVICES devices (0: as many as ranks, if there are); how much went wrong on any of them. */
 static inline int seats_run_on(int n, int devices, seat_body *body, void *ctx)
 {
@@ -165,7 +170,10 @@ static inline int seats_run_on(int n, int devices, seat_body *body, void *ctx)
     MPI_Allreduce(&all.wrong, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     return wrong;
 #else
-    if (team_run((unsigned)n, seat_take, &all) != PEAL_OK)
+    peali_layout layouts[PEALI_DEVICE_RANKS] = {{0}};
+    for (int r = 0; r < n; r++)
+        layouts[r].parley_ms = seats_parley_ms;
+    if (team_run_in((unsigned)n, layouts, seat_take, &all) != PEAL_OK)
         exit(2);
     return all.wrong;
 #endif
@@ -174,9 +182,6 @@ static inline int seats_run_on(int n, int devices, seat_body *body, void *ctx)
 #ifndef TEST_MPI
 enum { SEAT_DIVISIONS = 4 };
 static const char *const seat_divisions[SEAT_DIVISIONS] = {"1+1", "2+2", "3+1", "1+2+1"};
-
-/* Of communicators to come: when ranks that wait ask each other; 0: as always. */
-static int seats_parley_ms;
 
 /* Likewise in nodes of sizes as NODES has them, "2+1", by transports that do FAULTS (NULL: nothing) wrong. */
 static inline int seats_run_in(const char *nodes, const peali_fault *faults, seat_body *body, void *ctx)
