@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/atomics.h"
-#include "base/config.h"
 #include "comm/comm_private.h"
 #include "comm/device.h"
 #include "cuda/device_ranks.h"
@@ -21,17 +20,6 @@
 #include "sched/sched.h"
 
 enum { MOST = 4 };
-
-/*
- * To the host, when the calls are over. Where messages lie in GPU memory and UCX copies them by itself, each of its copies is a
- * call of CUDA's, which may have to wait for one that this thread is in: to copy behind a call of Peal is to wait for oneself.
- */
-static void fetch(seat *s, void *to, const void *from, size_t bytes)
-{
-    if (peali_config_get()->gdr == PEALI_GDR_ON)
-        seat_sync(s);
-    seat_copy(s, to, from, bytes);
-}
 
 /* The first of the COUNT numbers at GOT that is not WANT of its index; a call that failed is told apart from wrong numbers. */
 static void compare(seat *s, const char *what, const int32_t *got, int count, int32_t (*want)(const seat *s, int i))
@@ -138,7 +126,7 @@ static void premultiplied(seat *s)
                 got[i] = i + s->rank;
             seat_copy(s, at, got, sizeof got);
             SEAT_CHECK(s, peal_allreduce(at, at, (size_t)count, PEAL_INT32, PEAL_PREMUL_SUM, s->comm, s->stream) == PEAL_OK);
-            fetch(s, got, at, sizeof got);
+            seat_copy(s, got, at, sizeof got);
             compare(s, (*a)->name, got, count, weighted);
         }
     }
@@ -161,15 +149,15 @@ static void other_kinds(seat *s)
         SEAT_CHECK(s, peal_broadcast(in, (size_t)n, PEAL_INT32, root, s->comm, s->stream) == PEAL_OK);
         SEAT_CHECK(s, peal_allgather(in + n, out, (size_t)n - 1, PEAL_INT32, s->comm, s->stream) == PEAL_OK);
         SEAT_CHECK(s, peal_barrier(s->comm, s->stream) == PEAL_OK);
-        fetch(s, got, out, sizeof here[0]);
+        seat_copy(s, got, out, sizeof here[0]);
         for (int i = 0; i < s->n * (n - 1); i++)
             SEAT_CHECK(s, got[i] == i / (n - 1) + 1 + k);
         SEAT_CHECK(s, peal_reduce(in + n, out, (size_t)n - 9, PEAL_INT32, PEAL_SUM, root, s->comm, s->stream) == PEAL_OK);
         SEAT_CHECK(s, peal_reduce_scatter(in + n, out + n, (size_t)few, PEAL_INT32, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
-        fetch(s, got, out, sizeof here[0]);
+        seat_copy(s, got, out, sizeof here[0]);
         for (int i = 0; i < few; i++)
             SEAT_CHECK(s, got[n + i] == sum && (s->rank != root || got[i] == sum));
-        fetch(s, got, in, sizeof here[0]);
+        seat_copy(s, got, in, sizeof here[0]);
         SEAT_CHECK(s, got[0] == root + 1 + k && got[n - 1] == root + 1 + k);
     }
     seat_free(s, in);
@@ -210,7 +198,7 @@ static void graph_of(seat *s, size_t count)
         for (int times = 3 + (k % 3 == 0); times > 0; times--)
             value *= (uint32_t)s->n;
     }
-    fetch(s, numbers, three.at, count * sizeof *numbers);
+    seat_copy(s, numbers, three.at, count * sizeof *numbers);
     for (size_t i = 0; i < count; i++)
         SEAT_CHECK(s, numbers[i] == value);
     seat_must(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
@@ -290,7 +278,7 @@ static void beside_the_host(seat *s)
         SEAT_CHECK(s, sum == s->n * k + s->n * (s->n - 1) / 2);
         value *= (uint32_t)s->n;
     }
-    fetch(s, ones, at, sizeof ones);
+    seat_copy(s, ones, at, sizeof ones);
     SEAT_CHECK(s, ones[0] == (int32_t)value && ones[255] == (int32_t)value);
     seat_free(s, at);
 }

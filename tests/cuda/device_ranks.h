@@ -84,8 +84,14 @@ static inline void seat_free(const seat *s, void *at)
     seat_must(s->cu->MemFree((uintptr_t)at), "cuMemFree");
 }
 
+/*
+ * When the calls are over. In a copy to pageable memory a thread keeps others out of CUDA until what lies before it has ended, which
+ * may wait for a call that another thread is to make after such a copy of its own; or for a message that UCX copies by a call of
+ * CUDA's.
+ */
 static inline void seat_copy(const seat *s, void *to, const void *from, size_t bytes)
 {
+    seat_must(s->cu->StreamSynchronize(s->stream), "cuStreamSynchronize");
     if (bytes > 0)
         seat_must(s->cu->MemcpyAsync((uintptr_t)to, (uintptr_t)from, bytes, s->stream), "cuMemcpyAsync");
     seat_must(s->cu->StreamSynchronize(s->stream), "cuStreamSynchronize");

@@ -24,6 +24,7 @@ struct CUctx_st {
     bool reaches[DEVICES]; /* peer access is enabled */
     size_t used;           /* bytes of device memory */
     uint64_t queued, begun; /* operations that its one connection got, and that have begun */
+    bool fetching;          /* a thread copies to pageable memory */
     struct CUstream_st *legacy;
 };
 

@@ -289,30 +289,54 @@ peali_cu_result cuCtxSynchronize(void)
 }
 
 /* O runs in the stream, if memory that it touches is there. */
-static peali_cu_result move(const fake_op *o, peali_cu_strm stream)
+static peali_cu_result move(const fake_op *o, peali_cu_strm s)
 {
     const struct CUctx_st *context = fake_current();
-    if (!context)
-        return INVALID_CONTEXT;
-    pthread_mutex_lock(&fake_lock);
     bool to = fake_reaches(context, o->to, o->bytes) || (o->kind == COPY && fake_pageable(o->to));
     bool there = to && (o->kind == SET || fake_reaches(context, o->from, o->bytes) || fake_pageable(o->from));
-    peali_cu_result result = there ? fake_put(fake_find(stream), o) : INVALID_VALUE;
-    pthread_mutex_unlock(&fake_lock);
-    return result;
+    return there ? fake_put(s, o) : INVALID_VALUE;
 }
 
 peali_cu_result cuMemsetD8Async(peali_cu_ptr to, unsigned char value, size_t bytes, peali_cu_strm stream)
 {
     ENTER(cuMemsetD8Async);
-    return move(&(fake_op){.kind = SET, .to = to, .value = value, .bytes = bytes}, stream);
+    if (!fake_current())
+        return INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    peali_cu_result result = move(&(fake_op){.kind = SET, .to = to, .value = value, .bytes = bytes}, fake_find(stream));
+    pthread_mutex_unlock(&fake_lock);
+    return result;
 }
 
-/* From and to pageable memory the driver has copied when it returns; this is only in its turn, like all else. */
+/*
+ * To pageable memory the driver has copied when it returns, and while it waits for that, no other thread gets to such a copy of this
+ * context (seen on H100: threads that share a GPU, each in a copy behind a call of Peal, wait for each other for ever). From
+ * pageable memory the driver has copied, too; this does it in its turn, like all else.
+ */
+static peali_cu_result fetch(struct CUctx_st *context, const fake_op *o, peali_cu_strm handle)
+{
+    pthread_mutex_lock(&fake_lock);
+    bool fetches = fake_pageable(o->to);
+    while (fetches && context->fetching)
+        pthread_cond_wait(&changed, &fake_lock);
+    peali_cu_strm s = fake_find(handle);
+    peali_cu_result result = move(o, s);
+    if (result == 0 && fetches && !s->capture) {
+        context->fetching = true;
+        wait_for(s);
+        context->fetching = false;
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
 peali_cu_result cuMemcpyAsync(peali_cu_ptr to, peali_cu_ptr from, size_t bytes, peali_cu_strm stream)
 {
     ENTER(cuMemcpyAsync);
-    return move(&(fake_op){.kind = COPY, .to = to, .from = from, .bytes = bytes}, stream);
+    struct CUctx_st *context = fake_current();
+    const fake_op o = {.kind = COPY, .to = to, .from = from, .bytes = bytes};
+    return context ? fetch(context, &o, stream) : INVALID_CONTEXT;
 }
 
 /* The driver says so when the kernel has run into it, and the context is of no more use. */
