@@ -153,7 +153,7 @@ typedef struct thread_rank {
 
 static int sum_wrong(peal_comm *comm, const thread_rank *t, size_t count)
 {
-    double in[20000], out[20000];
+    double in[20000] = {0}, out[20000];
     int wrong = 0;
     for (size_t i = 0; i < count; i++)
         in[i] = 1e5 * t->rank + (double)i;

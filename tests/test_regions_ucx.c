@@ -108,7 +108,7 @@ static void puts_land(void **state)
 {
     const peali_provider provider = {.key_most = KEY_MOST, .enter = enter, .key = key, .leave = leave, .told = told};
     peali_regions *c = peali_regions_create(&provider, 8, 64 * PAGE);
-    char *at = NULL, text[32];
+    char *at = NULL, text[40];
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     for (int round = 0; round < 1000; round++) {
         char *now = mmap(at, PAGES * PAGE, PROT_READ | PROT_WRITE, flags | (at ? MAP_FIXED_NOREPLACE : 0), -1, 0);
