@@ -133,13 +133,17 @@ static bool can_engines(const peal_comm *comm, const peali_call *c, const peali_
            (size_t)peali_config_get()->engines_bytes >= peali_engines_least(comm->nranks);
 }
 
-/* So many times as long as a sum of floats takes, about, what a GPU does with a word; moving it is no more. */
-static size_t work_of(const peali_call *c)
+/*
+ * So many times as long as a sum of floats takes, about, what a GPU does with a word; moving it is no more, nor is the sum of two words
+ * of 16 bits each.
+ */
+static size_t work_of(const peal_comm *comm, const peali_call *c)
 {
     const bool moves = c->kind == PEAL_BROADCAST || c->kind == PEAL_ALLGATHER, sum = c->op == PEAL_SUM;
     const bool real = c->type == PEAL_FLOAT || c->type == PEAL_DOUBLE;
     const bool pair = c->type == PEAL_COMPLEX_FLOAT || c->type == PEAL_COMPLEX_DOUBLE;
-    return moves || (sum && (real || pair)) ? 1 : c->type == PEAL_FP8_E4M3 || c->type == PEAL_FP8_E5M2 ? 12 : 3;
+    const bool two = comm->nranks == 2 && (c->type == PEAL_FP16 || c->type == PEAL_BF16);
+    return moves || (sum && (real || pair || two)) ? 1 : c->type == PEAL_FP8_E4M3 || c->type == PEAL_FP8_E5M2 ? 12 : 3;
 }
 
 /*
@@ -154,7 +158,7 @@ static bool can_lines(const peal_comm *comm, const peali_call *c, const peali_de
     const size_t bytes = peali_comm_bytes(comm, c->kind, c->count, c->type);
     const peal_algo *forced = comm->forced[c->kind];
     const bool own = !forced || strcmp(forced->name, r->algo) == 0;
-    return traits->lines && (bytes <= room || (room >= LEAST && own && bytes <= MOST / work_of(c)));
+    return traits->lines && (bytes <= room || (room >= LEAST && own && bytes <= MOST / work_of(comm, c)));
 }
 
 /* Can C be done as R says, if all ranks have mapped each other's buffers, or have areas for copy engines (ENGINES)? */
@@ -241,7 +245,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
     const int taken = proto >= 0 ? proto : row->proto;
     choice->proto = taken >= PEALI_CUDA_PROTOS ? PEALI_CUDA_BULK : (peali_cuda_proto)taken;
     choice->most_ctas = most_ctas(comm, traits, choice->direct && bytes >= WIDE_BYTES);
-    if (row->ctas > 0 && row->ctas < choice->most_ctas && taken == row->proto && work_of(c) == 1)
+    if (row->ctas > 0 && row->ctas < choice->most_ctas && taken == row->proto && work_of(comm, c) == 1)
         choice->most_ctas = row->ctas;
     if (choice->engines) {
         choice->ctas = choice->most_ctas - 1;

@@ -191,10 +191,12 @@ template <int OTHERS, int WORDS> struct word_lines {
     /* Of words I, in the order of ranks: this one's MINE is number BEFORE. */
     template <class A> DEVICE_MEMBER uint64_t sum(const A &arithmetic, uint32_t i, uint64_t mine) const
     {
+        if (OTHERS == 1)
+            return sum_of_two(arithmetic, mine, word(0, i));
         typename A::state x = arithmetic.first(before == 0 ? mine : word(0, i));
         UNROLL
         for (uint32_t k = 1; k <= OTHERS; k++)
-            if (OTHERS == 1 || k <= others)
+            if (k <= others)
                 arithmetic.add(x, before == k ? mine : before > k && k < OTHERS ? word(k % OTHERS, i) : word(k - 1, i));
         return arithmetic.result(x);
     }

@@ -193,6 +193,8 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
     /* Of words that come one each from all, in the order of ranks. */
     DEVICE_MEMBER uint64_t sum(uint64_t mine, const uint64_t *its) const
     {
+        if (OTHERS == 1)
+            return sum_of_two(arithmetic, mine, its[0]);
         const int before = (int)c.exchange.before;
         typename A::state x = arithmetic.first(before == 0 ? mine : its[0]);
         UNROLL

@@ -46,27 +46,56 @@ DEVICE uint16_t bf16_of_float(float x)
     return h;
 }
 
-/* Two at once, the low half first, and NaN as the one that the CPU makes: of what is no number the instruction makes 0x7fff. */
-DEVICE uint32_t fp16_pair(float low, float high)
+/* Two at once, the low half first. Where an instruction finds no number it makes 0x7fff: NaN as the one that the CPU makes. */
+DEVICE uint32_t fp16_one_nan(uint32_t pair)
 {
-    uint32_t pair, numbers;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    uint32_t numbers;
     asm("set.eq.u32.f16x2 %0, %1, %1;" : "=r"(numbers) : "r"(pair));
     return pair & (numbers | 0x7e007e00U);
+}
+
+DEVICE uint32_t bf16_one_nan(uint32_t pair)
+{
+#if __CUDA_ARCH__ >= 900
+    uint32_t numbers;
+    asm("set.eq.u32.bf16x2 %0, %1, %1;" : "=r"(numbers) : "r"(pair));
+    return pair & (numbers | 0x7fc07fc0U);
+#else
+    const uint32_t low = (pair & 0xffff) == 0x7fff ? 0x7fc0 : pair & 0xffff, high = pair >> 16;
+    return low | (high == 0x7fff ? 0x7fc0 : high) << 16;
+#endif
+}
+
+DEVICE uint32_t fp16_pair(float low, float high)
+{
+    uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return fp16_one_nan(pair);
 }
 
 DEVICE uint32_t bf16_pair(float low, float high)
 {
     uint32_t pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-#if __CUDA_ARCH__ >= 900
-    uint32_t numbers;
-    asm("set.eq.u32.bf16x2 %0, %1, %1;" : "=r"(numbers) : "r"(pair));
-    return pair & (numbers | 0x7fc07fc0U);
-#else
-    uint32_t low_half = low != low ? 0x7fc0 : pair & 0xffff, high_half = high != high ? 0x7fc00000 : pair & 0xffff0000;
-    return low_half | high_half;
-#endif
+    return bf16_one_nan(pair);
+}
+
+/*
+ * Sums of two numbers each. They are what sums of floats are when rounded to these: a float has 24 bits, at least 2 p + 2 of numbers of
+ * p, with which it does not matter that a sum is rounded twice (Figueroa, When is double rounding innocuous?, SIGNUM 30, 1995).
+ */
+DEVICE uint32_t fp16_sum(uint32_t a, uint32_t b)
+{
+    uint32_t sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return fp16_one_nan(sum);
+}
+
+DEVICE uint32_t bf16_sum(uint32_t a, uint32_t b)
+{
+    uint32_t sum;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(0x3f803f80U), "r"(b));
+    return bf16_one_nan(sum);
 }
 
 DEVICE uint32_t thread_here()

@@ -163,6 +163,24 @@ template <class H> struct sum_narrow {
     }
 };
 
+/* Of two words, whose order makes no difference; numbers of 16 bits need not become floats for that. */
+template <class A> DEVICE uint64_t sum_of_two(const A &arithmetic, uint64_t a, uint64_t b)
+{
+    typename A::state x = arithmetic.first(a);
+    arithmetic.add(x, b);
+    return arithmetic.result(x);
+}
+
+DEVICE uint64_t sum_of_two(const sum_narrow<fp16> &, uint64_t a, uint64_t b)
+{
+    return fp16_sum((uint32_t)a, (uint32_t)b) | (uint64_t)fp16_sum((uint32_t)(a >> 32), (uint32_t)(b >> 32)) << 32;
+}
+
+DEVICE uint64_t sum_of_two(const sum_narrow<bf16> &, uint64_t a, uint64_t b)
+{
+    return bf16_sum((uint32_t)a, (uint32_t)b) | (uint64_t)bf16_sum((uint32_t)(a >> 32), (uint32_t)(b >> 32)) << 32;
+}
+
 /* Integers wrap: unsigned, and at least as wide as unsigned int, where int16 * int16 would overflow an int. */
 template <class T, class U> DEVICE T apply_whole(uint8_t op, T a, T b)
 {

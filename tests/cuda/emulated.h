@@ -110,6 +110,26 @@ DEVICE uint32_t bf16_pair(float low, float high)
     return low_half | high_half << 16;
 }
 
+DEVICE uint32_t fp16_sum(uint32_t a, uint32_t b)
+{
+    return fp16_pair(fp16_to_float((uint16_t)a) + fp16_to_float((uint16_t)b),
+                     fp16_to_float((uint16_t)(a >> 16)) + fp16_to_float((uint16_t)(b >> 16)));
+}
+
+DEVICE float bf16_to_float(uint16_t h)
+{
+    uint32_t u = (uint32_t)h << 16;
+    float x;
+    __builtin_memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+DEVICE uint32_t bf16_sum(uint32_t a, uint32_t b)
+{
+    return bf16_pair(bf16_to_float((uint16_t)a) + bf16_to_float((uint16_t)b),
+                     bf16_to_float((uint16_t)(a >> 16)) + bf16_to_float((uint16_t)(b >> 16)));
+}
+
 /*
  * Relaxed on a GPU. But a store there does not come before loads that its block had ended before it met, so that lines that are
  * reused are reused in order (kernel.cu, get_credit); in C++ this takes release and acquire.
