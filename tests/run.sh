@@ -47,8 +47,8 @@ if build build-test -Dgpu_arch=90; then
     fi
 fi
 
-# Open MPI leaks by itself, and an interposer cannot stand before ASan. With -O1 gcc 12 compiles this in 56 s on two cores, with -O2 in
-# 207, and the tests take as long.
+# Open MPI leaks by itself, and an interposer cannot stand before ASan. With -O1 gcc 12 compiles this in 56 s on two cores, with
+# -O2 in 207, and the tests take as long.
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
 if build build-asan -Doptimization=1 -Dcuda=disabled -Dmpich=disabled -Db_sanitize=address,undefined -Db_lundef=false; then
     check build-asan threads --suite unit --suite sums --suite exec --suite bench --no-suite mpi -t 4

@@ -134,8 +134,8 @@ static bool can_engines(const peal_comm *comm, const peali_call *c, const peali_
 }
 
 /*
- * So many times as long as a sum of floats takes, about, what a GPU does with a word; moving it is no more, nor is the sum of two words
- * of 16 bits each.
+ * So many times as long as a sum of floats takes, about, what a GPU does with a word; moving it is no more, nor is the sum of two
+ * words of numbers of 16 bits.
  */
 static size_t work_of(const peal_comm *comm, const peali_call *c)
 {

@@ -81,8 +81,8 @@ DEVICE uint32_t bf16_pair(float low, float high)
 }
 
 /*
- * Sums of two numbers each. They are what sums of floats are when rounded to these: a float has 24 bits, at least 2 p + 2 of numbers of
- * p, with which it does not matter that a sum is rounded twice (Figueroa, When is double rounding innocuous?, SIGNUM 30, 1995).
+ * Sums of two numbers each. They are what sums of floats are when rounded to these: a float has 24 bits, at least 2 p + 2 of numbers
+ * of p, with which it does not matter that a sum is rounded twice (Figueroa, When is double rounding innocuous?, SIGNUM 30, 1995).
  */
 DEVICE uint32_t fp16_sum(uint32_t a, uint32_t b)
 {

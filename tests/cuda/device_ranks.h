@@ -85,9 +85,9 @@ static inline void seat_free(const seat *s, void *at)
 }
 
 /*
- * When the calls are over. In a copy to pageable memory a thread keeps others out of CUDA until what lies before it has ended, which
- * may wait for a call that another thread is to make after such a copy of its own; or for a message that UCX copies by a call of
- * CUDA's.
+ * When the calls are over. In a copy to pageable memory a thread keeps others out of CUDA until what lies before it has ended,
+ * which may wait for a call that another thread is to make after such a copy of its own; or for a message that UCX copies by a call
+ * of CUDA's.
  */
 static inline void seat_copy(const seat *s, void *to, const void *from, size_t bytes)
 {

@@ -309,8 +309,8 @@ peali_cu_result cuMemsetD8Async(peali_cu_ptr to, unsigned char value, size_t byt
 }
 
 /*
- * To pageable memory the driver has copied when it returns, and while it waits for that, no other thread gets to such a copy of this
- * context (seen on H100: threads that share a GPU, each in a copy behind a call of Peal, wait for each other for ever). From
+ * To pageable memory the driver has copied when it returns, and while it waits for that, no other thread gets to such a copy of
+ * this context (seen on H100: threads that share a GPU, each in a copy behind a call of Peal, wait for each other for ever). From
  * pageable memory the driver has copied, too; this does it in its turn, like all else.
  */
 static peali_cu_result fetch(struct CUctx_st *context, const fake_op *o, peali_cu_strm handle)
