@@ -193,12 +193,44 @@ static void test_too_many_flags(void **state)
     }
 }
 
+/* How many landing slots of a two-shot allreduce among N have one reader each, and data beside their lines. */
+static int32_t slots_of_one(int n, size_t count, int32_t *all)
+{
+    peali_program *programs[4];
+    int32_t ranks[] = {0, 1, 2, 3}, alone = 0;
+    peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = n, .nnodes = 1};
+    peali_job job = {.algo = peali_algo_find(PEAL_ALLREDUCE, "two_shot"), .count = count, .type = PEAL_UINT32, .slices = 1,
+                     .window = 1, .mode = PEALI_PUSH};
+    peali_plan *plan;
+    assert_int_equal(peali_lower_all(job.algo, &problem, &(peali_reach){n, ranks, PEALI_PUSH}, programs), PEAL_OK);
+    assert_int_equal(peali_plan_make(programs[0], &job, &plan), PEAL_OK);
+    for (int32_t slot = 0; slot < programs[0]->nland; slot++)
+        alone += plan->alone[slot];
+    *all = programs[0]->nland;
+    peali_plan_free(&plan);
+    for (int r = 0; r < n; r++)
+        peali_program_free(&programs[r]);
+    return alone;
+}
+
+/* What a rank reads alone it may write to: shares of a sum, and its result only where one other rank gets it. */
+static void test_who_reads_alone(void **state)
+{
+    for (int n = 2; n <= 4; n++) {
+        int32_t all, alone = slots_of_one(n, 3000, &all);
+        assert_int_equal(all, 2 * n * (n - 1));
+        assert_int_equal(alone, n == 2 ? all : n * (n - 1));
+        assert_int_equal(slots_of_one(n, (size_t)n, &all), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     rounds = argc > 1 ? atoi(argv[1]) : rounds;
     calls = argc > 2 ? atoi(argv[2]) : calls;
     first_seed = argc > 3 ? atoi(argv[3]) : first_seed;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_calls_in_a_row), cmocka_unit_test(test_nobody_has_to_ask),
-                                       cmocka_unit_test(test_too_many_flags)};
+                                       cmocka_unit_test(test_too_many_flags),
+                                       cmocka_unit_test(test_who_reads_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,6 +115,9 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
     }
     if (ndst > 0)
         r->plan->reduce(r->dst, ndst, r->src, i->nsrc, bytes / r->plan->elem_bytes, past);
+    for (int32_t k = 0; k < i->nsrc && r->plan->takes_over; k++)
+        if (locs[k].buf < 0 && r->plan->alone[peali_land_slot(r->plan->program->land_start, locs[k])])
+            peali_run_take_over(r->src[k], bytes);
 }
 
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i)

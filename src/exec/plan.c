@@ -204,29 +204,45 @@ static bool place_slots(peali_plan *plan)
     return plan->slot_offset != NULL;
 }
 
+typedef struct landing_place {
+    size_t at; /* 1 more than its offset; 0: not placed yet */
+    int readers;
+} landing_place;
+
+static landing_place *place_of(const peali_plan *plan, landing_place *places, int32_t slot)
+{
+    const peali_program *p = plan->program;
+    return &places[p->land_home[slot] * PEALI_REACH_SLOTS + p->land_line[slot]];
+}
+
 /* A slot has the place of its line; those that share one are of one length. END: of each rank, where its landings end so far. */
-static void place_line(peali_plan *plan, int32_t slot, size_t *places, size_t *end)
+static void place_line(peali_plan *plan, int32_t slot, landing_place *places, size_t *end)
 {
     const peali_program *p = plan->program;
     int32_t blocks = p->cuts[p->land_end[slot]] - p->cuts[p->land_first[slot]];
-    size_t *place = &places[p->land_home[slot] * PEALI_REACH_SLOTS + p->land_line[slot]], *at = &end[p->land_home[slot]];
-    if (*place == 0) {
+    landing_place *place = place_of(plan, places, slot);
+    size_t *at = &end[p->land_home[slot]];
+    if (place->at == 0) {
         bool fits = most_bytes(plan, blocks) <= PEALI_PLAN_LINE_BYTES;
-        *place = fits ? PEALI_PLAN_IN_LINE : *at + 1;
+        place->at = fits ? PEALI_PLAN_IN_LINE : *at + 1;
         *at += fits ? 0 : room(plan, blocks);
     }
-    plan->land_offset[slot] = *place == PEALI_PLAN_IN_LINE ? *place : *place - 1;
+    place->readers++;
+    plan->land_offset[slot] = place->at == PEALI_PLAN_IN_LINE ? place->at : place->at - 1;
 }
 
 static bool place_landings(peali_plan *plan)
 {
     const peali_program *p = plan->program;
     plan->land_offset = peali_arena_get(&plan->arena, (size_t)p->nland + 1, sizeof *plan->land_offset);
-    size_t *places = peali_alloc((size_t)p->nreach * PEALI_REACH_SLOTS, sizeof *places);
+    plan->alone = peali_arena_get(&plan->arena, (size_t)p->nland + 1, sizeof *plan->alone);
+    landing_place *places = peali_alloc((size_t)p->nreach * PEALI_REACH_SLOTS, sizeof *places);
     size_t *end = peali_alloc((size_t)p->nreach, sizeof *end);
-    bool ok = plan->land_offset && places && end;
+    bool ok = plan->land_offset && plan->alone && places && end;
     for (int32_t slot = 0; ok && slot < p->nland; slot++)
         place_line(plan, slot, places, end);
+    for (int32_t slot = 0; ok && slot < p->nland; slot++)
+        plan->alone[slot] = plan->land_offset[slot] != PEALI_PLAN_IN_LINE && place_of(plan, places, slot)->readers == 1;
     for (int32_t x = 0; ok && x < p->nreach; x++)
         plan->land_bytes = end[x] > plan->land_bytes ? end[x] : plan->land_bytes;
     peali_free(places);

@@ -68,7 +68,9 @@ typedef struct peali_plan {
     size_t scratch_bytes;  /* of one slice in flight */
     size_t slice_bytes;    /* of the longest slice of the vector */
     size_t *land_offset;   /* push: bytes from the start of a landing area to each slot, for all ranks within reach; or IN_LINE */
+    bool *alone;           /* push: one rank only reads what lands in that slot, and it is not in a line */
     size_t land_bytes;     /* push: of a slice's landings at the rank that has most */
+    bool takes_over;       /* push: who reads alone what has landed writes to it, too; said by the runner */
     bool closed;           /* push: this rank's end waits for the begin of all within reach */
     int32_t most_operands; /* of any instruction */
     int32_t *first_req;    /* blockwise: of each instruction; else NULL: instruction i has request i */

@@ -157,6 +157,15 @@ void peali_run_stage(const peali_runner *r, const peali_cursor *c, bool fills);
 /* At the end of a call: gives the user what a fork during it has parted from the buffer. */
 void peali_run_come_home(const peali_runner *r);
 
+/* Push: writes to each line of the BYTES that landed AT for this rank alone, which may read them again: all stays what it is. */
+static inline void peali_run_take_over(const void *at, size_t bytes)
+{
+    for (size_t o = 0; o < bytes; o += PEALI_REACH_LINE) {
+        volatile unsigned char *line = (volatile unsigned char *)at + o;
+        *line = *line;
+    }
+}
+
 /* Push: the line of landing slot LOC, whose value is its stamp. */
 peali_line *peali_run_landing(const peali_runner *r, const peali_cursor *c, peali_loc loc);
 

@@ -19,6 +19,7 @@ typedef struct operand {
     uintptr_t at;
     peali_line *line;
     int base;
+    bool alone; /* a landing beside its line, which one rank alone reads */
 } operand;
 
 /* What of an instruction matters here. Slots that it fills are one place (compute.c), so that is one destination. */
@@ -44,11 +45,12 @@ static bool fits(const peali_runner *r, const peali_plan *plan)
 static operand resolve(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc)
 {
     if (loc.buf < 0)
-        return (operand){(uintptr_t)peali_run_address(r, c, i, loc, 0), peali_run_landing(r, c, loc), BASE_NONE};
+        return (operand){(uintptr_t)peali_run_address(r, c, i, loc, 0), peali_run_landing(r, c, loc), BASE_NONE,
+                         r->plan->alone[peali_land_slot(r->plan->program->land_start, loc)]};
     peali_span at = peali_plan_span(r->plan, i, 0, 0, loc.base);
     if (loc.buf >= PEAL_BUF_TMP)
-        return (operand){r->plan->slot_offset[loc.buf - PEAL_BUF_TMP] + at.packed, NULL, BASE_TMP};
-    return (operand){at.offset, NULL, loc.buf == PEAL_BUF_IN ? BASE_IN : BASE_OUT};
+        return (operand){r->plan->slot_offset[loc.buf - PEAL_BUF_TMP] + at.packed, NULL, BASE_TMP, false};
+    return (operand){at.offset, NULL, loc.buf == PEAL_BUF_IN ? BASE_IN : BASE_OUT, false};
 }
 
 static bool takes(const peali_instr *i, const peali_loc *locs)
@@ -170,6 +172,9 @@ static void compute(peali_runner *r, const action *a, const operand *o)
         if (to[k].line)
             peali_store_release(&to[k].line->value, peali_run_stamp(r, r->base)); /* pairs with arrived() */
     }
+    for (int k = 0; k < a->nsrc && r->plan->takes_over; k++)
+        if (o[k].alone)
+            peali_run_take_over(r->src[k], a->bytes);
 }
 
 peal_status peali_small_advance(peali_runner *r)

@@ -186,6 +186,15 @@ static void shape(char *buf, size_t bytes)
 }
 #endif
 
+bool peali_machine_takes_over(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_is("amd");
+#else
+    return false;
+#endif
+}
+
 const char *peali_machine_describe(char *buf, size_t bytes)
 {
     char model[128], more[128];

@@ -4,6 +4,7 @@
 #ifndef PEALI_MACHINE_H
 #define PEALI_MACHINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,13 @@ int peali_machine_objects(int level);
 
 /* Bytes of all last-level caches of this host, SIZE_MAX where that is not known. Its first call costs as peali_machine_seat's. */
 size_t peali_machine_cache(void);
+
+/*
+ * Is memory that another core has read lately written anew in less time if that core has written to it, too, and so taken it over?
+ * Between two cores of EPYC 9004 that share their L3, a copy of 128 KiB to where the other had read took 14.9 us, and 3.2 us where
+ * that had written a byte of each line, which took it 2.3 us. On Xeons it only costs time (2 cores of one mesh: 26 us, then 35).
+ */
+bool peali_machine_takes_over(void);
 
 /* One line for people: processor, cores, packages, NUMA nodes, last-level cache, memory. Returns BUF. */
 const char *peali_machine_describe(char *buf, size_t bytes);
