@@ -22,13 +22,14 @@ build() {
     return 1
 }
 
-# check DIR NAME OPTIONS: runs tests of DIR and keeps their log as NAME. What failed runs once more, alone, by the same options, and
-# has its second log as NAME-again.
+# check DIR NAME OPTIONS: runs tests of DIR, many of which wait more than they compute, and keeps their log as NAME. What failed
+# runs once more, alone, by the same options, and has its second log as NAME-again.
+busy=$(($(nproc) * 3 / 2))
 check() {
     dir=$1 name=$2
     shift 2
     rm -f "$dir/meson-logs/$name"*.json
-    meson test -C "$dir" --no-rebuild --print-errorlogs --logbase "$name" "$@"
+    meson test -C "$dir" --no-rebuild --print-errorlogs --logbase "$name" --num-processes "$busy" "$@"
     first=$(ls "$dir/meson-logs/$name"*.json) || first=$dir/$name
     failed=$(python3 tests/tally.py --failed "$first")
     if [ -n "$failed" ]; then
@@ -56,8 +57,7 @@ if build build-asan -Doptimization=1 -Dcuda=disabled -Dmpich=disabled -Db_saniti
 fi
 
 if build build-tsan -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false; then
-    # Many of these wait more than they compute.
-    check build-tsan threads --suite unit --suite exec --no-suite mpi -t 4 --num-processes $(($(nproc) * 3 / 2))
+    check build-tsan threads --suite unit --suite exec --no-suite mpi -t 4
 fi
 
 python3 tests/tally.py < "$logs"
