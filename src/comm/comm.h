@@ -37,12 +37,15 @@ typedef struct peali_layout {
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const peali_layout *layout,
                                                           peal_comm **comm);
 
-/* The roll of the ranks of a communicator that is to be made. */
+/* The roll of the ranks of a communicator that is to be made. Where ranks can ask each other, ASK does, before MISSING is asked. */
+enum { PEALI_ROLL_BYTES = 1024 };
 typedef struct peali_roll {
     const char *call, *name; /* what all ranks have to call, and on which communicator of the host library */
     int rank, nranks;
     bool patient;            /* as peali_comm_be_patient */
     bool (*over)(void *ctx); /* have all called? */
+    void (*ask)(void *ctx);  /* NULL: nobody can be asked */
+    bool (*missing)(void *ctx, char text[PEALI_ROLL_BYTES]); /* who has not called, in words; false: nobody knows */
     void *ctx;
 } peali_roll;
 
@@ -57,6 +60,13 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_roll(const peali_roll *roll);
  * collective, and waits for them as patiently as in one; whether they go on is asked all the same. In libpeal_mpi, for itself.
  */
 PEAL_MUST_CHECK peal_status peali_comm_create_counted(const void *mpi_comm, peal_comm **comm);
+
+/*
+ * Makes what ranks ask each other on where they have no communicator yet, as far as MPI gives one. In libpeal_mpi, for itself.
+ *
+ * Collective: over MPI_COMM_WORLD, at its start.
+ */
+void peali_comm_meet(void);
 
 /* As peal_comm_create_threads, with a layout. For tests. */
 PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int rank, const peali_layout *layout,

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
+#include "comm/roll_mpi.h"
 #include "net/net_mpi.h"
 
 enum { TAG = 1 << PEALI_NET_TAG_BITS };
@@ -38,46 +39,35 @@ static peal_status validate(MPI_Comm mpi_comm, peal_comm **comm)
     return PEAL_OK;
 }
 
-typedef struct muster {
-    MPI_Request request;
-    int error;
-} muster;
+/* When all ranks make a shadow: what they call, how patiently they wait, and whether they are known to have come. */
+typedef struct occasion {
+    const char *call;
+    bool patient, counted;
+} occasion;
 
-static bool all_there(void *ctx)
-{
-    muster *m = ctx;
-    int over = 0;
-    m->error = PMPI_Test(&m->request, &over, MPI_STATUS_IGNORE);
-    return over || m->error != MPI_SUCCESS;
-}
-
-static peal_status muster_all(MPI_Comm mpi_comm, bool patient)
+static peal_status muster_all(MPI_Comm mpi_comm, const occasion *o)
 {
     char name[MPI_MAX_OBJECT_NAME] = "", text[MPI_MAX_ERROR_STRING] = "";
-    int len;
-    muster m = {.error = MPI_SUCCESS};
-    peali_roll roll = {.call = patient ? "the first collective" : "peal_comm_create_mpi", .name = name, .patient = patient,
-                       .over = all_there, .ctx = &m};
-    PMPI_Comm_rank(mpi_comm, &roll.rank);
-    PMPI_Comm_size(mpi_comm, &roll.nranks);
-    PMPI_Comm_get_name(mpi_comm, name, &len);
-    if (!name[0])
-        roll.name = "a communicator without a name";
-    m.error = PMPI_Ibarrier(mpi_comm, &m.request);
-    peal_status status = m.error == MPI_SUCCESS ? peali_comm_roll(&roll) : PEAL_OK;
-    if (m.error == MPI_SUCCESS)
+    int len, rank;
+    MPI_Request request;
+    int error = PMPI_Ibarrier(mpi_comm, &request);
+    peal_status status = error == MPI_SUCCESS ? peali_roll_mpi(mpi_comm, o->call, o->patient, &request, &error) : PEAL_OK;
+    if (error == MPI_SUCCESS)
         return status;
-    PMPI_Error_string(m.error, text, &len);
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, roll.rank, "%s on %s: a barrier of MPI's failed (%s)", roll.call, roll.name, text);
+    PMPI_Comm_rank(mpi_comm, &rank);
+    PMPI_Comm_get_name(mpi_comm, name, &len);
+    PMPI_Error_string(error, text, &len);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "%s on %s: a barrier of MPI's failed (%s)", o->call,
+              name[0] ? name : "a communicator without a name", text);
     return PEAL_ERR_NET;
 }
 
 /* Who comes after others gave up finds them in the first round, but not in the second. */
-static peal_status call_roll(MPI_Comm mpi_comm, bool counted)
+static peal_status call_roll(MPI_Comm mpi_comm, const occasion *o)
 {
     peal_status status = PEAL_OK;
-    for (int round = counted; round < 2 && status == PEAL_OK; round++)
-        status = muster_all(mpi_comm, counted);
+    for (int round = o->counted; round < 2 && status == PEAL_OK; round++)
+        status = muster_all(mpi_comm, o);
     return status;
 }
 
@@ -86,14 +76,14 @@ static peal_status call_roll(MPI_Comm mpi_comm, bool counted)
  * Open MPI 4.1 it hangs where several threads make communicators at once. The program's error handler is taken off meanwhile, as by
  * default it ends the program where MPI has no communicator left. MPI agrees on that among the ranks.
  */
-static peal_status shadow_make(MPI_Comm mpi_comm, bool counted, MPI_Comm *shadow)
+static peal_status shadow_make(MPI_Comm mpi_comm, const occasion *o, MPI_Comm *shadow)
 {
     MPI_Errhandler theirs;
     int rank, error = MPI_SUCCESS;
     PMPI_Comm_rank(mpi_comm, &rank);
     PMPI_Comm_get_errhandler(mpi_comm, &theirs);
     PMPI_Comm_set_errhandler(mpi_comm, MPI_ERRORS_RETURN);
-    peal_status status = call_roll(mpi_comm, counted);
+    peal_status status = call_roll(mpi_comm, o);
     if (status == PEAL_OK)
         error = PMPI_Comm_split(mpi_comm, 0, rank, shadow);
     PMPI_Comm_set_errhandler(mpi_comm, theirs);
@@ -103,7 +93,7 @@ static peal_status shadow_make(MPI_Comm mpi_comm, bool counted, MPI_Comm *shadow
     char text[MPI_MAX_ERROR_STRING] = "";
     int len;
     PMPI_Error_string(error, text, &len);
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_mpi: MPI gives no communicator (%s): free some first", text);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "%s: MPI gives no communicator (%s): free some first", o->call, text);
     return PEAL_ERR_UNSUPPORTED;
 }
 
@@ -171,13 +161,13 @@ static peal_status allgather(void *ctx, const void *mine, void *all, size_t byte
     return status;
 }
 
-static peal_status create(MPI_Comm mpi_comm, bool counted, peal_comm **comm)
+static peal_status create(MPI_Comm mpi_comm, const occasion *o, peal_comm **comm)
 {
     MPI_Comm shadow;
     peali_net *net = NULL;
     peal_status status = validate(mpi_comm, comm);
     if (status == PEAL_OK)
-        status = shadow_make(mpi_comm, counted, &shadow);
+        status = shadow_make(mpi_comm, o, &shadow);
     if (status != PEAL_OK)
         return status;
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -197,10 +187,19 @@ static peal_status create(MPI_Comm mpi_comm, bool counted, peal_comm **comm)
 
 peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
 {
-    return create(mpi_comm, false, comm);
+    return create(mpi_comm, &(occasion){"peal_comm_create_mpi", false, false}, comm);
 }
 
 peal_status peali_comm_create_counted(const void *mpi_comm, peal_comm **comm)
 {
-    return create(*(const MPI_Comm *)mpi_comm, true, comm);
+    return create(*(const MPI_Comm *)mpi_comm, &(occasion){"the first collective", true, true}, comm);
+}
+
+void peali_comm_meet(void)
+{
+    MPI_Comm lobby;
+    int n;
+    PMPI_Comm_size(MPI_COMM_WORLD, &n);
+    if (n > 1 && shadow_make(MPI_COMM_WORLD, &(occasion){"MPI_Init", true, false}, &lobby) == PEAL_OK)
+        peali_roll_mpi_meet(lobby);
 }

@@ -1,6 +1,6 @@
 /*
- * Nobody can say who has not come to a communicator that is not made: there is no way to ask yet. Of those that wait some speak
- * for all, which are few of many ranks, and of which one is there unless all of them are missing.
+ * The wait for those who have not come to a communicator that is not made. Of those that wait some speak for all, which are few of
+ * many ranks, and of which one is there unless all of them are missing.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -8,13 +8,16 @@
 #include "exec/run.h"
 
 static const int64_t SOON_NS = 1500 * 1000000, PATIENT_NS = 60 * 1000000000LL;
+static const int64_t ANSWER_NS = 1000 * 1000000; /* time for answers */
 static const int64_t STEP_NS = 1000000000; /* a process that was stopped, and goes on, has waited for no longer between two looks */
 static const int64_t BUSY_NS = 1000000, NAP_NS = 50 * 1000; /* who waited for so long does not feel a nap */
 
-static void say(const peali_roll *r, int64_t waited_ns, const char *more)
+static void say(const peali_roll *r, int64_t waited_ns, const char *unknown)
 {
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, r->rank, "%s on %s, of %d ranks, waits since %.1f s: not all of them have called%s",
-              r->call, r->name, r->nranks, (double)waited_ns * 1e-9, more);
+    char who[PEALI_ROLL_BYTES];
+    bool known = r->missing && r->missing(r->ctx, who);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, r->rank, "%s on %s, of %d ranks, waits since %.1f s: %s", r->call, r->name, r->nranks,
+              (double)waited_ns * 1e-9, known ? who : unknown);
 }
 
 static void rest(int64_t waited_ns)
@@ -27,22 +30,30 @@ static void rest(int64_t waited_ns)
 
 peal_status peali_comm_roll(const peali_roll *r)
 {
+    const bool speaks = (r->rank & (r->rank - 1)) == 0;
     int64_t limit_ns = peali_run_limit_ns(r->patient), say_ns = r->patient ? PATIENT_NS : SOON_NS;
     int64_t looked_ns = peali_clock_ns(), waited_ns = 0, most_ns = limit_ns > 0 && limit_ns / 4 < STEP_NS ? limit_ns / 4 : STEP_NS;
     if (limit_ns > 0 && limit_ns / 4 * 3 < say_ns)
         say_ns = limit_ns / 4 * 3;
+    int64_t ask_ns = say_ns / 2 > ANSWER_NS ? say_ns - ANSWER_NS : say_ns / 2;
     while (!r->over(r->ctx)) {
         int64_t now_ns = peali_clock_ns(), step_ns = now_ns - looked_ns;
         waited_ns += step_ns < most_ns ? step_ns : most_ns;
         looked_ns = now_ns;
         if (limit_ns > 0 && waited_ns >= limit_ns) {
-            say(r, waited_ns, ", or some gave up");
+            say(r, waited_ns, "not all of them have called, or some gave up");
             return PEAL_ERR_TIMEOUT;
         }
-        if (waited_ns >= say_ns && (r->rank & (r->rank - 1)) == 0)
-            say(r, waited_ns, "; do some call on another communicator, or not at all?");
-        if (waited_ns >= say_ns)
-            say_ns = waited_ns + PATIENT_NS;
+        if (waited_ns >= ask_ns) {
+            if (speaks && r->ask)
+                r->ask(r->ctx);
+            ask_ns += PATIENT_NS;
+        }
+        if (waited_ns >= say_ns) {
+            if (speaks)
+                say(r, waited_ns, "not all of them have called; do some call on another communicator, or not at all?");
+            say_ns += PATIENT_NS;
+        }
         rest(waited_ns);
     }
     return PEAL_OK;

@@ -6,20 +6,9 @@
 
 #include <stdio.h>
 
-enum { RANGES = 8, BYTES = RANGES * 56, FATES = 3 };
+#include "base/ranks.h"
 
-/* Ranks in ascending order, as people list them: "1, 4-7 and 12 more". */
-typedef struct list {
-    char text[BYTES];
-    size_t at;
-    const peali_runner *r;
-    int n, ranges, first, last, more;
-} list;
-
-static int world_of(const peali_runner *r, int rank)
-{
-    return r->world ? r->world[rank] : rank;
-}
+enum { FATES = 3 };
 
 const char *peali_run_rank(const peali_runner *r, int rank, char buf[PEALI_RUN_RANK])
 {
@@ -30,51 +19,13 @@ const char *peali_run_rank(const peali_runner *r, int rank, char buf[PEALI_RUN_R
     return buf;
 }
 
-static void put_span(list *l, int first, int last)
+/* Adds words with the list in them, where it has any, to TEXT. */
+static size_t say(peali_ranks *l, const char *before, const char *behind, char *text, size_t at, size_t bytes)
 {
-    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%d", first);
-    if (last > first)
-        l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%s%d", last > first + 1 ? "-" : ", ", last);
-}
-
-static void close_range(list *l)
-{
-    if (l->n == 0)
-        return;
-    if (l->ranges++ >= RANGES) {
-        l->more += l->last - l->first + 1;
-        return;
-    }
-    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, "%s", l->ranges > 1 ? ", " : "");
-    put_span(l, l->first, l->last);
-    if (!l->r->world)
-        return;
-    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, " (world ");
-    put_span(l, world_of(l->r, l->first), world_of(l->r, l->last));
-    l->at += (size_t)snprintf(l->text + l->at, BYTES - l->at, ")");
-}
-
-static void put(list *l, int rank)
-{
-    if (l->n == 0 || rank != l->last + 1 || world_of(l->r, rank) != world_of(l->r, l->last) + 1) {
-        close_range(l);
-        l->first = rank;
-    }
-    l->last = rank;
-    l->n++;
-}
-
-/* Adds WORDS with the list in it, where it has any, to TEXT. */
-static size_t say(list *l, const char *before, const char *behind, char *text, size_t at, size_t bytes)
-{
-    char more[24] = "";
     if (l->n == 0 || at >= bytes)
         return at;
-    close_range(l);
-    if (l->more > 0)
-        snprintf(more, sizeof more, " and %d more", l->more);
-    const char *joint = at == 0 ? "" : text[at - 1] == '?' ? " " : "; ";
-    return at + (size_t)snprintf(text + at, bytes - at, "%s%s%s %s%s%s", joint, before, l->n > 1 ? "s" : "", l->text, more, behind);
+    const char *joint = at == 0 ? "" : text[at - 1] == '?' ? " " : "; ", *ranks = peali_ranks_end(l);
+    return at + (size_t)snprintf(text + at, bytes - at, "%s%s%s %s%s", joint, before, l->n > 1 ? "s" : "", ranks, behind);
 }
 
 /* Of RANK; NULL: it is not within reach. */
@@ -126,15 +77,15 @@ static bool sent(const peali_runner *r, int rank)
 
 bool peali_run_absent(const peali_runner *r, char *text, size_t bytes, bool *speaker)
 {
-    list away = {.r = r}, stuck = {.r = r}, behind = {.r = r};
+    peali_ranks away = {.world = r->world}, stuck = {.world = r->world}, behind = {.world = r->world};
     *speaker = true;
     for (int rank = 0; rank < r->net->nranks; rank++) {
         peali_stand stand = rank == r->net->rank ? PEALI_STAND_AHEAD : peali_parley_stand(r->parley, rank);
         *speaker &= stand != PEALI_STAND_HERE || rank > r->net->rank;
         if (stand == PEALI_STAND_SILENT)
-            put(shows(r, rank) || sent(r, rank) ? &stuck : &away, rank);
+            peali_ranks_put(shows(r, rank) || sent(r, rank) ? &stuck : &away, rank);
         else if (stand == PEALI_STAND_BEHIND)
-            put(&behind, rank);
+            peali_ranks_put(&behind, rank);
     }
     text[0] = '\0';
     size_t at = say(&away, "no word from rank", "; not called there yet?", text, 0, bytes);

@@ -17,6 +17,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "comm/roll_mpi.h"
 #include "pmpi/handles.h"
 
 /*
@@ -106,6 +107,13 @@ bool peali_attach_wanted(void)
     return phase_now() != UNWANTED;
 }
 
+/* A program that is linked with this library, and calls Peal itself, has the MPI that this was built for. */
+void peali_attach_meet(void)
+{
+    if (peali_attach_wanted() || !preloaded)
+        peali_comm_meet();
+}
+
 static void enlist(peali_attach *a)
 {
     pthread_mutex_lock(&lock);
@@ -177,6 +185,7 @@ static int final_delete(MPI_Comm comm, int key, void *value, void *extra)
     phase_set(CLOSED);
     while (all)
         drop(all);
+    peali_roll_mpi_leave();
     PMPI_Comm_free_keyval(&state_key);
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0)
@@ -220,32 +229,8 @@ static int raise_error(MPI_Comm comm, int error)
 
 /* MPI writes to it when the last rank has come, whoever waits for that by then. */
 struct quorum {
-    MPI_Request request;
-    int mine, left, error;
+    int mine, left;
 };
-
-static bool counted(void *ctx)
-{
-    struct quorum *q = ctx;
-    int over = 0;
-    q->error = PMPI_Test(&q->request, &over, MPI_STATUS_IGNORE);
-    return over || q->error != MPI_SUCCESS;
-}
-
-/* This is where a rank waits for those that do not call on COMM at all, so it does not block in MPI. */
-static peal_status count(MPI_Comm comm, struct quorum *q)
-{
-    char name[MPI_MAX_OBJECT_NAME] = "";
-    int len;
-    peali_roll roll = {.call = "the first collective", .name = name, .patient = true, .over = counted, .ctx = q};
-    PMPI_Comm_rank(comm, &roll.rank);
-    PMPI_Comm_size(comm, &roll.nranks);
-    PMPI_Comm_get_name(comm, name, &len);
-    if (!name[0])
-        roll.name = "a communicator without a name";
-    q->error = PMPI_Iallreduce(&q->mine, &q->left, 1, MPI_INT, MPI_MIN, comm, &q->request);
-    return q->error == MPI_SUCCESS ? peali_comm_roll(&roll) : PEAL_OK;
-}
 
 /*
  * True in *LEFT where every rank has a shadow left, which is then this one's. Two threads may race for the last one, with another
@@ -253,17 +238,18 @@ static peal_status count(MPI_Comm comm, struct quorum *q)
  */
 static int reserve_all(MPI_Comm comm, int *left)
 {
+    MPI_Request request;
     struct quorum *q = peali_alloc(1, sizeof *q);
     *left = 0;
     if (!q)
         return raise_error(comm, MPI_ERR_NO_MEM);
     q->mine = reserve();
-    peal_status status = count(comm, q);
-    if (q->mine && (status != PEAL_OK || q->error != MPI_SUCCESS || !q->left))
+    int error = PMPI_Iallreduce(&q->mine, &q->left, 1, MPI_INT, MPI_MIN, comm, &request);
+    peal_status status = error != MPI_SUCCESS ? PEAL_OK : peali_roll_mpi(comm, "the first collective", true, &request, &error);
+    if (q->mine && (status != PEAL_OK || error != MPI_SUCCESS || !q->left))
         give_back();
     if (status != PEAL_OK)
-        return raise_error(comm, MPI_ERR_OTHER); /* Q stays: MPI may write to it yet */
-    int error = q->error;
+        return raise_error(comm, MPI_ERR_OTHER); /* Q stays */
     *left = q->left;
     peali_free(q);
     return error;

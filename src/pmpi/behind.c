@@ -77,6 +77,8 @@ static void find(const char *name, void *function)
 
 __attribute__((constructor)) static void find_all(void)
 {
+    find("PMPI_Init", &peali_behind.init);
+    find("PMPI_Init_thread", &peali_behind.init_thread);
     find("PMPI_Allreduce", &peali_behind.allreduce);
     find("PMPI_Allgather", &peali_behind.allgather);
     find("PMPI_Reduce_scatter_block", &peali_behind.reduce_scatter_block);

@@ -1,6 +1,6 @@
 /*
- * The collectives of MPI that Peal stands in front of: the blocking ones, with counts of int and, where MPI has such, of MPI_Count
- * (mpi4py takes these). Nonblocking and persistent calls are MPI's.
+ * What Peal stands in front of: MPI's start, and its collectives, the blocking ones, with counts of int and, where MPI has such, of
+ * MPI_Count (mpi4py takes these). Nonblocking and persistent calls are MPI's.
  *
  * Open MPI's Fortran bindings call PMPI_X with MPI_IN_PLACE already translated, C programs call MPI_X: both are exported, and
  * MPI's own PMPI_X, found behind this library, is what a call is passed on to. MPICH's Fortran bindings call MPI_X in C, and MPICH
@@ -449,8 +449,27 @@ PEAL_PUBLIC int MPI_Allgather_c(const void *send, MPI_Count sendcount, MPI_Datat
 }
 #endif
 
+static int begun(int error)
+{
+    if (error == MPI_SUCCESS)
+        peali_attach_meet();
+    return error;
+}
+
+PEAL_PUBLIC int MPI_Init(int *argc, char ***argv)
+{
+    return begun(peali_behind.init(argc, argv));
+}
+
+PEAL_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    return begun(peali_behind.init_thread(argc, argv, required, provided));
+}
+
 #define SAME(name) __attribute__((visibility("default"), alias(name)))
 #ifdef OPEN_MPI
+SAME("MPI_Init") __typeof__(MPI_Init) PMPI_Init;
+SAME("MPI_Init_thread") __typeof__(MPI_Init_thread) PMPI_Init_thread;
 SAME("MPI_Allreduce") __typeof__(MPI_Allreduce) PMPI_Allreduce;
 SAME("MPI_Reduce") __typeof__(MPI_Reduce) PMPI_Reduce;
 SAME("MPI_Reduce_scatter_block") __typeof__(MPI_Reduce_scatter_block) PMPI_Reduce_scatter_block;

@@ -1,0 +1,26 @@
+/*
+ * The roll of an MPI communicator, and who is missing there.
+ */
+#ifndef PEALI_ROLL_MPI_H
+#define PEALI_ROLL_MPI_H
+
+#include <mpi.h>
+
+#include "comm/comm.h"
+
+/*
+ * Waits until REQUEST of a collective on COMM, by which all its ranks call CALL, is over: peali_comm_roll. *ERROR: what MPI said,
+ * and then PEAL_OK. After a timeout MPI may write to REQUEST and its buffers yet.
+ *
+ * Collective: over COMM.    Threads: any.
+ */
+PEAL_MUST_CHECK peal_status peali_roll_mpi(MPI_Comm comm, const char *call, bool patient, MPI_Request *request, int *error);
+
+/*
+ * From now on ranks that wait ask each other on LOBBY, which all of MPI_COMM_WORLD have made for that alone. Before other threads
+ * call. Leave comes before MPI_Finalize ends it: what was said there and not heard is received.
+ */
+void peali_roll_mpi_meet(MPI_Comm lobby);
+void peali_roll_mpi_leave(void);
+
+#endif
