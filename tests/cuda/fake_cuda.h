@@ -45,8 +45,8 @@ enum { FAKE_NODE_KERNEL, FAKE_NODE_MEMCPY, FAKE_NODE_MEMSET, FAKE_NODE_HOST }; /
 FAKE_FUNCTIONS(FAKE_DECLARE)
 PEALI_CUDA_FUNCTIONS(FAKE_DECLARE_TOO)
 
-/* The N-th call of SYMBOL from now on fails with RESULT; 0: none does. As FAKE_CUDA_FAIL. Weak: a real driver has none. */
-FAKE_API __attribute__((weak)) void fake_cuda_fail(const char *symbol, int n, peali_cu_result result);
+/* The N-th call of SYMBOL from now on fails with RESULT; 0: none does. As FAKE_CUDA_FAIL. */
+FAKE_API void fake_cuda_fail(const char *symbol, int n, peali_cu_result result);
 
 /* From now on memory may come to lie where the last was freed, if it is as long. At first it does not. */
 FAKE_API void fake_cuda_reuse(bool so);
