@@ -37,15 +37,16 @@ typedef struct peali_layout {
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const peali_layout *layout,
                                                           peal_comm **comm);
 
-/* The roll of the ranks of a communicator that is to be made. Where ranks can ask each other, ASK does, before MISSING is asked. */
+/* The roll of the ranks of a communicator to be made. Those that speak for all ASK the others, and then say who is MISSING. */
 enum { PEALI_ROLL_BYTES = 1024 };
 typedef struct peali_roll {
     const char *call, *name; /* what all ranks have to call, and on which communicator of the host library */
     int rank, nranks;
     bool patient;            /* as peali_comm_be_patient */
+    bool endless;            /* whatever PEAL_TIMEOUT is */
     bool (*over)(void *ctx); /* have all called? */
-    void (*ask)(void *ctx);  /* NULL: nobody can be asked */
-    bool (*missing)(void *ctx, char text[PEALI_ROLL_BYTES]); /* who has not called, in words; false: nobody knows */
+    void (*ask)(void *ctx);
+    bool (*missing)(void *ctx, char text[PEALI_ROLL_BYTES]); /* who has not called, in words; false: it is not known here */
     void *ctx;
 } peali_roll;
 

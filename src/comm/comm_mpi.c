@@ -39,19 +39,13 @@ static peal_status validate(MPI_Comm mpi_comm, peal_comm **comm)
     return PEAL_OK;
 }
 
-/* When all ranks make a shadow: what they call, how patiently they wait, and whether they are known to have come. */
-typedef struct occasion {
-    const char *call;
-    bool patient, counted;
-} occasion;
-
-static peal_status muster_all(MPI_Comm mpi_comm, const occasion *o)
+static peal_status muster_all(MPI_Comm mpi_comm, const peali_occasion *o)
 {
     char name[MPI_MAX_OBJECT_NAME] = "", text[MPI_MAX_ERROR_STRING] = "";
     int len, rank;
     MPI_Request request;
     int error = PMPI_Ibarrier(mpi_comm, &request);
-    peal_status status = error == MPI_SUCCESS ? peali_roll_mpi(mpi_comm, o->call, o->patient, &request, &error) : PEAL_OK;
+    peal_status status = error == MPI_SUCCESS ? peali_roll_mpi(mpi_comm, o, &request, &error) : PEAL_OK;
     if (error == MPI_SUCCESS)
         return status;
     PMPI_Comm_rank(mpi_comm, &rank);
@@ -63,10 +57,10 @@ static peal_status muster_all(MPI_Comm mpi_comm, const occasion *o)
 }
 
 /* Who comes after others gave up finds them in the first round, but not in the second. */
-static peal_status call_roll(MPI_Comm mpi_comm, const occasion *o)
+static peal_status call_roll(MPI_Comm mpi_comm, const peali_occasion *o, bool counted)
 {
     peal_status status = PEAL_OK;
-    for (int round = o->counted; round < 2 && status == PEAL_OK; round++)
+    for (int round = counted || o->endless; round < 2 && status == PEAL_OK; round++)
         status = muster_all(mpi_comm, o);
     return status;
 }
@@ -76,14 +70,14 @@ static peal_status call_roll(MPI_Comm mpi_comm, const occasion *o)
  * Open MPI 4.1 it hangs where several threads make communicators at once. The program's error handler is taken off meanwhile, as by
  * default it ends the program where MPI has no communicator left. MPI agrees on that among the ranks.
  */
-static peal_status shadow_make(MPI_Comm mpi_comm, const occasion *o, MPI_Comm *shadow)
+static peal_status shadow_make(MPI_Comm mpi_comm, const peali_occasion *o, bool counted, MPI_Comm *shadow)
 {
     MPI_Errhandler theirs;
     int rank, error = MPI_SUCCESS;
     PMPI_Comm_rank(mpi_comm, &rank);
     PMPI_Comm_get_errhandler(mpi_comm, &theirs);
     PMPI_Comm_set_errhandler(mpi_comm, MPI_ERRORS_RETURN);
-    peal_status status = call_roll(mpi_comm, o);
+    peal_status status = call_roll(mpi_comm, o, counted);
     if (status == PEAL_OK)
         error = PMPI_Comm_split(mpi_comm, 0, rank, shadow);
     PMPI_Comm_set_errhandler(mpi_comm, theirs);
@@ -161,13 +155,13 @@ static peal_status allgather(void *ctx, const void *mine, void *all, size_t byte
     return status;
 }
 
-static peal_status create(MPI_Comm mpi_comm, const occasion *o, peal_comm **comm)
+static peal_status create(MPI_Comm mpi_comm, const peali_occasion *o, bool counted, peal_comm **comm)
 {
     MPI_Comm shadow;
     peali_net *net = NULL;
     peal_status status = validate(mpi_comm, comm);
     if (status == PEAL_OK)
-        status = shadow_make(mpi_comm, o, &shadow);
+        status = shadow_make(mpi_comm, o, counted, &shadow);
     if (status != PEAL_OK)
         return status;
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -187,12 +181,12 @@ static peal_status create(MPI_Comm mpi_comm, const occasion *o, peal_comm **comm
 
 peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm)
 {
-    return create(mpi_comm, &(occasion){"peal_comm_create_mpi", false, false}, comm);
+    return create(mpi_comm, &(peali_occasion){"peal_comm_create_mpi", false, false}, false, comm);
 }
 
 peal_status peali_comm_create_counted(const void *mpi_comm, peal_comm **comm)
 {
-    return create(*(const MPI_Comm *)mpi_comm, &(occasion){"the first collective", true, true}, comm);
+    return create(*(const MPI_Comm *)mpi_comm, &(peali_occasion){"the first collective", true, false}, true, comm);
 }
 
 void peali_comm_meet(void)
@@ -200,6 +194,6 @@ void peali_comm_meet(void)
     MPI_Comm lobby;
     int n;
     PMPI_Comm_size(MPI_COMM_WORLD, &n);
-    if (n > 1 && shadow_make(MPI_COMM_WORLD, &(occasion){"MPI_Init", true, false}, &lobby) == PEAL_OK)
+    if (n > 1 && shadow_make(MPI_COMM_WORLD, &(peali_occasion){"MPI_Init", true, true}, false, &lobby) == PEAL_OK)
         peali_roll_mpi_meet(lobby);
 }

@@ -15,7 +15,7 @@ static const int64_t BUSY_NS = 1000000, NAP_NS = 50 * 1000; /* who waited for so
 static void say(const peali_roll *r, int64_t waited_ns, const char *unknown)
 {
     char who[PEALI_ROLL_BYTES];
-    bool known = r->missing && r->missing(r->ctx, who);
+    bool known = r->missing(r->ctx, who);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, r->rank, "%s on %s, of %d ranks, waits since %.1f s: %s", r->call, r->name, r->nranks,
               (double)waited_ns * 1e-9, known ? who : unknown);
 }
@@ -31,11 +31,14 @@ static void rest(int64_t waited_ns)
 peal_status peali_comm_roll(const peali_roll *r)
 {
     const bool speaks = (r->rank & (r->rank - 1)) == 0;
-    int64_t limit_ns = peali_run_limit_ns(r->patient), say_ns = r->patient ? PATIENT_NS : SOON_NS;
+    const char *why = r->endless ? "not all of them have called; are some without libpeal_mpi?" :
+                      "not all of them have called; do some call on another communicator, or not at all?";
+    int64_t limit_ns = r->endless ? 0 : peali_run_limit_ns(r->patient), say_ns = r->patient ? PATIENT_NS : SOON_NS;
     int64_t looked_ns = peali_clock_ns(), waited_ns = 0, most_ns = limit_ns > 0 && limit_ns / 4 < STEP_NS ? limit_ns / 4 : STEP_NS;
     if (limit_ns > 0 && limit_ns / 4 * 3 < say_ns)
         say_ns = limit_ns / 4 * 3;
-    int64_t ask_ns = say_ns / 2 > ANSWER_NS ? say_ns - ANSWER_NS : say_ns / 2;
+    const int64_t answer_ns = say_ns / 2 < ANSWER_NS ? say_ns / 2 : ANSWER_NS;
+    int64_t ask_ns = say_ns - answer_ns;
     while (!r->over(r->ctx)) {
         int64_t now_ns = peali_clock_ns(), step_ns = now_ns - looked_ns;
         waited_ns += step_ns < most_ns ? step_ns : most_ns;
@@ -44,15 +47,17 @@ peal_status peali_comm_roll(const peali_roll *r)
             say(r, waited_ns, "not all of them have called, or some gave up");
             return PEAL_ERR_TIMEOUT;
         }
-        if (waited_ns >= ask_ns) {
-            if (speaks && r->ask)
-                r->ask(r->ctx);
-            ask_ns += PATIENT_NS;
-        }
         if (waited_ns >= say_ns) {
             if (speaks)
-                say(r, waited_ns, "not all of them have called; do some call on another communicator, or not at all?");
+                say(r, waited_ns, why);
             say_ns += PATIENT_NS;
+        }
+        if (waited_ns >= ask_ns) {
+            if (speaks)
+                r->ask(r->ctx);
+            ask_ns += PATIENT_NS;
+            if (limit_ns > 0 && waited_ns < limit_ns - answer_ns && limit_ns - answer_ns < ask_ns)
+                ask_ns = limit_ns - answer_ns;
         }
         rest(waited_ns);
     }

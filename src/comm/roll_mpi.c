@@ -1,12 +1,13 @@
 /*
  * Who is missing where Peal has no communicator yet can be asked only on one that all have made before: the lobby. Who waits for
  * long asks all ranks of the roll there, and hears of those that wait in it, too, or in another one. Words are messages of no
- * bytes, whose tags say all: to a rank that listens late, or never, they are nothing that has to be kept.
+ * bytes, whose tags say all, so a rank that listens late, or never, is no buffer's end.
  */
 #include "comm/roll_mpi.h"
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -17,7 +18,8 @@
 typedef enum word { NOTHING, ASKS, IS_HERE, IS_ELSEWHERE, WORDS } word;
 enum { KEYS = (1 << PEALI_NET_TAG_BITS) / WORDS };
 
-static const int64_t LISTEN_NS = 50 * 1000000; /* between two times; who waits for less than that has nothing to do with all this */
+/* Between two times; who waits for less than the first has nothing to do with all this. The second: for answers. */
+static const int64_t LISTEN_NS = 50 * 1000000, HEAR_NS = 5 * 1000000;
 
 /* A roll that this process waits in. */
 typedef struct mpi_roll {
@@ -131,13 +133,15 @@ static void hear(int rank, word w, int key)
 
 static void listen(void)
 {
-    for (;;) {
-        int found = 0;
+    enum { EMPTY = 2 }; /* the first look drives MPI, the second sees what came of it */
+    for (int empty = 0, found = 0; empty < EMPTY; empty = found ? 0 : empty + 1) {
         MPI_Message message;
         MPI_Status status;
         int error = PMPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, lobby, &found, &message, &status);
-        if (error != MPI_SUCCESS || !found)
+        if (error != MPI_SUCCESS)
             return;
+        if (!found)
+            continue;
         PMPI_Mrecv(NULL, 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);
         hear(status.MPI_SOURCE, (word)(status.MPI_TAG % WORDS), status.MPI_TAG / WORDS);
     }
@@ -150,7 +154,7 @@ static bool over(void *ctx)
     *r->error = PMPI_Test(r->request, &over, MPI_STATUS_IGNORE);
     if (over || *r->error != MPI_SUCCESS)
         return true;
-    if (lobby == MPI_COMM_NULL || r->shut || peali_clock_ns() - r->listened_ns < LISTEN_NS)
+    if (lobby == MPI_COMM_NULL || r->shut || peali_clock_ns() - r->listened_ns < (r->asked ? HEAR_NS : LISTEN_NS))
         return false;
     if (!r->world)
         enter(r);
@@ -166,6 +170,10 @@ static void ask(void *ctx)
     int me;
     PMPI_Comm_rank(MPI_COMM_WORLD, &me);
     r->asked = r->world && !r->shut;
+    pthread_mutex_lock(&lock);
+    if (r->asked)
+        memset(r->heard, NOTHING, (size_t)r->nworld); /* they may have gone on */
+    pthread_mutex_unlock(&lock);
     for (int i = 0; r->asked && i < r->n; i++)
         if (r->world[i] != me)
             tell(r->world[i], ASKS, r->key);
@@ -199,19 +207,20 @@ static bool missing(void *ctx, char text[PEALI_ROLL_BYTES])
         at = (size_t)snprintf(text, PEALI_ROLL_BYTES, "no word from rank%s %s; not called there yet, or gave up?",
                               silent.n > 1 ? "s" : "", peali_ranks_end(&silent));
     if (elsewhere.n > 0)
-        snprintf(text + at, PEALI_ROLL_BYTES - at, "%srank%s %s: in the first call on another communicator", at > 0 ? " " : "",
-                 elsewhere.n > 1 ? "s" : "", peali_ranks_end(&elsewhere));
+        snprintf(text + at, PEALI_ROLL_BYTES - at, "%srank%s %s: in the first call on a communicator of other ranks or name",
+                 at > 0 ? " " : "", elsewhere.n > 1 ? "s" : "", peali_ranks_end(&elsewhere));
     if (silent.n + elsewhere.n == 0)
-        snprintf(text, PEALI_ROLL_BYTES, "all of them are in a first call, but on several communicators of these ranks");
+        snprintf(text, PEALI_ROLL_BYTES, "all of them are in the first call on one of these ranks and name, but not on the same");
     return true;
 }
 
-peal_status peali_roll_mpi(MPI_Comm comm, const char *call, bool patient, MPI_Request *request, int *error)
+peal_status peali_roll_mpi(MPI_Comm comm, const peali_occasion *o, MPI_Request *request, int *error)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";
     int len;
     mpi_roll m = {.comm = comm, .name = name, .request = request, .error = error, .listened_ns = peali_clock_ns()};
-    peali_roll roll = {.call = call, .name = name, .patient = patient, .over = over, .ask = ask, .missing = missing, .ctx = &m};
+    peali_roll roll = {.call = o->call, .name = name, .patient = o->patient, .endless = o->endless, .over = over, .ask = ask,
+                       .missing = missing, .ctx = &m};
     PMPI_Comm_rank(comm, &roll.rank);
     PMPI_Comm_size(comm, &roll.nranks);
     PMPI_Comm_get_name(comm, name, &len);

@@ -9,16 +9,20 @@
 #include "comm/comm.h"
 
 /*
- * Waits until REQUEST of a collective on COMM, by which all its ranks call CALL, is over: peali_comm_roll. *ERROR: what MPI said,
- * and then PEAL_OK. After a timeout MPI may write to REQUEST and its buffers yet.
+ * Waits until REQUEST of a collective on COMM, by which all its ranks call CALL, is over: peali_comm_roll; ENDLESS: for ever.
+ * *ERROR: what MPI said, and then PEAL_OK. After a timeout MPI may write to the buffers yet.
  *
  * Collective: over COMM.    Threads: any.
  */
-PEAL_MUST_CHECK peal_status peali_roll_mpi(MPI_Comm comm, const char *call, bool patient, MPI_Request *request, int *error);
+typedef struct peali_occasion {
+    const char *call;
+    bool patient, endless;
+} peali_occasion;
+PEAL_MUST_CHECK peal_status peali_roll_mpi(MPI_Comm comm, const peali_occasion *occasion, MPI_Request *request, int *error);
 
 /*
  * From now on ranks that wait ask each other on LOBBY, which all of MPI_COMM_WORLD have made for that alone. Before other threads
- * call. Leave comes before MPI_Finalize ends it: what was said there and not heard is received.
+ * call. Leave comes before MPI_Finalize ends it, and receives what has come.
  */
 void peali_roll_mpi_meet(MPI_Comm lobby);
 void peali_roll_mpi_leave(void);

@@ -107,13 +107,6 @@ bool peali_attach_wanted(void)
     return phase_now() != UNWANTED;
 }
 
-/* A program that is linked with this library, and calls Peal itself, has the MPI that this was built for. */
-void peali_attach_meet(void)
-{
-    if (peali_attach_wanted() || !preloaded)
-        peali_comm_meet();
-}
-
 static void enlist(peali_attach *a)
 {
     pthread_mutex_lock(&lock);
@@ -220,6 +213,15 @@ bool peali_attach_open(void)
     return phase_now() == OPEN;
 }
 
+void peali_attach_meet(void)
+{
+    static bool met; /* a tool between this library and MPI may call MPI_Init of both names */
+    if (met || !peali_attach_wanted() || !peali_attach_open())
+        return;
+    met = true;
+    peali_comm_meet();
+}
+
 /* Like an error of MPI's own. */
 static int raise_error(MPI_Comm comm, int error)
 {
@@ -238,6 +240,7 @@ struct quorum {
  */
 static int reserve_all(MPI_Comm comm, int *left)
 {
+    const peali_occasion first = {"the first collective", true, false};
     MPI_Request request;
     struct quorum *q = peali_alloc(1, sizeof *q);
     *left = 0;
@@ -245,7 +248,7 @@ static int reserve_all(MPI_Comm comm, int *left)
         return raise_error(comm, MPI_ERR_NO_MEM);
     q->mine = reserve();
     int error = PMPI_Iallreduce(&q->mine, &q->left, 1, MPI_INT, MPI_MIN, comm, &request);
-    peal_status status = error != MPI_SUCCESS ? PEAL_OK : peali_roll_mpi(comm, "the first collective", true, &request, &error);
+    peal_status status = error != MPI_SUCCESS ? PEAL_OK : peali_roll_mpi(comm, &first, &request, &error);
     if (q->mine && (status != PEAL_OK || error != MPI_SUCCESS || !q->left))
         give_back();
     if (status != PEAL_OK)

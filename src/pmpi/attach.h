@@ -24,7 +24,7 @@ typedef struct peali_attach {
 /* True where the program's calls are to be taken; one load once that is known. Threads: any. */
 bool peali_attach_wanted(void);
 
-/* Has ranks ask each other who is missing. Collective: over MPI_COMM_WORLD, at its start. */
+/* Has ranks ask each other who is missing, where calls are to be taken. Collective: over MPI_COMM_WORLD, at its start. */
 void peali_attach_meet(void);
 
 /* True between MPI's start, as far as the calling thread can tell, and the end of MPI_COMM_SELF in MPI_Finalize. Threads: any. */

@@ -77,8 +77,10 @@ static void find(const char *name, void *function)
 
 __attribute__((constructor)) static void find_all(void)
 {
-    find("PMPI_Init", &peali_behind.init);
-    find("PMPI_Init_thread", &peali_behind.init_thread);
+    find("MPI_Init", &peali_behind.init); /* a tool behind this one sees it, too */
+    find("MPI_Init_thread", &peali_behind.init_thread);
+    find("PMPI_Init", &peali_behind.pinit);
+    find("PMPI_Init_thread", &peali_behind.pinit_thread);
     find("PMPI_Allreduce", &peali_behind.allreduce);
     find("PMPI_Allgather", &peali_behind.allgather);
     find("PMPI_Reduce_scatter_block", &peali_behind.reduce_scatter_block);

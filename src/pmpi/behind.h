@@ -7,8 +7,8 @@
 #include <mpi.h>
 
 struct peali_behind {
-    int (*init)(int *, char ***);
-    int (*init_thread)(int *, char ***, int, int *);
+    int (*init)(int *, char ***), (*pinit)(int *, char ***);
+    int (*init_thread)(int *, char ***, int, int *), (*pinit_thread)(int *, char ***, int, int *);
     int (*allreduce)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
     int (*allgather)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
     int (*reduce_scatter_block)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);

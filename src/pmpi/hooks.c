@@ -4,8 +4,8 @@
  *
  * Open MPI's Fortran bindings call PMPI_X with MPI_IN_PLACE already translated, C programs call MPI_X: both are exported, and
  * MPI's own PMPI_X, found behind this library, is what a call is passed on to. MPICH's Fortran bindings call MPI_X in C, and MPICH
- * itself calls some PMPI_X: there MPI_X alone is exported. But mpi_f08 calls PMPI_Barrier, since a barrier has no buffers; so that
- * is exported too, and answers MPI-IO as well. So every call is met exactly once.
+ * itself calls some PMPI_X: there MPI_X alone is exported. But mpi_f08 calls PMPI_Barrier and PMPI_Init, which have no buffers; so
+ * these are exported too, and the barrier answers MPI-IO as well. So every call is met exactly once.
  *
  * Whether a call is taken follows from what MPI requires to be equal on all ranks, and from nothing else; a buffer must never
  * decide. Reductions: "the routine is called by all group members using the same arguments for count, datatype, op, root and comm",
@@ -466,10 +466,18 @@ PEAL_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *prov
     return begun(peali_behind.init_thread(argc, argv, required, provided));
 }
 
+PEAL_PUBLIC int PMPI_Init(int *argc, char ***argv)
+{
+    return begun(peali_behind.pinit(argc, argv));
+}
+
+PEAL_PUBLIC int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    return begun(peali_behind.pinit_thread(argc, argv, required, provided));
+}
+
 #define SAME(name) __attribute__((visibility("default"), alias(name)))
 #ifdef OPEN_MPI
-SAME("MPI_Init") __typeof__(MPI_Init) PMPI_Init;
-SAME("MPI_Init_thread") __typeof__(MPI_Init_thread) PMPI_Init_thread;
 SAME("MPI_Allreduce") __typeof__(MPI_Allreduce) PMPI_Allreduce;
 SAME("MPI_Reduce") __typeof__(MPI_Reduce) PMPI_Reduce;
 SAME("MPI_Reduce_scatter_block") __typeof__(MPI_Reduce_scatter_block) PMPI_Reduce_scatter_block;
