@@ -46,24 +46,26 @@ void peali_roll_mpi_meet(MPI_Comm made)
     lobby = made;
 }
 
-/* The numbers in MPI_COMM_WORLD of the ranks of R; false where some are not in it. */
-static bool find_world(mpi_roll *r)
+bool peali_roll_mpi_world(MPI_Comm comm, int nranks, int32_t *world)
 {
-    MPI_Group group, world;
+    enum { AT_ONCE = 256 };
+    int here[AT_ONCE], there[AT_ONCE];
     bool all = true;
-    int *ranks = peali_alloc((size_t)r->n, sizeof *ranks);
-    for (int i = 0; ranks && i < r->n; i++)
-        ranks[i] = i;
-    PMPI_Comm_group(r->comm, &group);
-    PMPI_Comm_group(MPI_COMM_WORLD, &world);
-    if (ranks)
-        PMPI_Group_translate_ranks(group, r->n, ranks, world, r->world);
-    for (int i = 0; ranks && i < r->n; i++)
-        all &= r->world[i] != MPI_UNDEFINED;
+    MPI_Group group, started;
+    PMPI_Comm_group(comm, &group);
+    PMPI_Comm_group(MPI_COMM_WORLD, &started);
+    for (int r = 0, n; r < nranks && all; r += n) {
+        for (n = 0; n < AT_ONCE && r + n < nranks; n++)
+            here[n] = r + n;
+        PMPI_Group_translate_ranks(group, n, here, started, there);
+        for (int i = 0; i < n; i++)
+            all &= there[i] != MPI_UNDEFINED;
+        if (world)
+            memcpy(world + r, there, (size_t)n * sizeof *world);
+    }
     PMPI_Group_free(&group);
-    PMPI_Group_free(&world);
-    peali_free(ranks);
-    return ranks && all;
+    PMPI_Group_free(&started);
+    return all;
 }
 
 /* FNV-1a: the same where ranks and name are. */
@@ -82,7 +84,7 @@ static void enter(mpi_roll *r)
     PMPI_Comm_size(MPI_COMM_WORLD, &r->nworld);
     r->world = peali_alloc((size_t)r->n, sizeof *r->world);
     r->heard = peali_alloc((size_t)r->nworld, 1);
-    r->shut = !r->world || !r->heard || !find_world(r);
+    r->shut = !r->world || !r->heard || !peali_roll_mpi_world(r->comm, r->n, r->world);
     if (r->shut)
         return;
     r->key = key_of(r);

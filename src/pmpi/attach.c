@@ -277,30 +277,9 @@ static int shadow(MPI_Comm comm, peali_attach *a)
 }
 
 /*
- * Have all ranks of COMM started together? Those that MPI_Comm_spawn started, or MPI_Comm_connect found, may be without Peal: then
- * what is said here before the program's call would meet theirs. Each rank sees some from elsewhere, or none does.
- */
-static bool one_world(MPI_Comm comm, int nranks)
-{
-    enum { AT_ONCE = 256 };
-    int here[AT_ONCE], there[AT_ONCE];
-    bool one = true;
-    MPI_Group group, world;
-    PMPI_Comm_group(comm, &group);
-    PMPI_Comm_group(MPI_COMM_WORLD, &world);
-    for (int r = 0, n; r < nranks && one; r += n) {
-        for (n = 0; n < AT_ONCE && r + n < nranks; n++)
-            here[n] = r + n;
-        PMPI_Group_translate_ranks(group, n, here, world, there);
-        for (int i = 0; i < n; i++)
-            one &= there[i] != MPI_UNDEFINED;
-    }
-    PMPI_Group_free(&group);
-    PMPI_Group_free(&world);
-    return one;
-}
-
-/*
+ * Ranks that MPI_Comm_spawn started, or MPI_Comm_connect found, may be without Peal: then what is said here before the program's
+ * call would meet theirs. Each rank sees some from elsewhere, or none does.
+ *
  * What is equal on all ranks: who they are, (by peal_comm_create_mpi's promise) the status, and whether MPI_Finalize lies behind
  * them, which a session outlives, and in MPICH all that MPI_COMM_SELF has with it.
  */
@@ -311,7 +290,7 @@ static int fill(MPI_Comm comm, peali_attach *a)
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &nranks);
     a->pass = ended ? PEALI_PASS_MPI : inter ? PEALI_PASS_INTER : nranks == 1 ? PEALI_PASS_ALONE :
-              one_world(comm, nranks) ? PEALI_TAKE : PEALI_PASS_WORLDS;
+              peali_roll_mpi_world(comm, nranks, NULL) ? PEALI_TAKE : PEALI_PASS_WORLDS;
     return a->pass == PEALI_TAKE ? shadow(comm, a) : MPI_SUCCESS;
 }
 
