@@ -1,7 +1,7 @@
 /*
  * Who is missing where Peal has no communicator yet can be asked only on one that all have made before: the lobby. Who waits for
  * long asks all ranks of the roll there, and hears of those that wait in it, too, or in another one. Words are messages of no
- * bytes, whose tags say all, so a rank that listens late, or never, is no buffer's end.
+ * bytes, whose tags say all: no buffer waits for a rank that listens late, or never.
  */
 #include "comm/roll_mpi.h"
 

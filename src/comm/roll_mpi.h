@@ -8,16 +8,18 @@
 
 #include "comm/comm.h"
 
-/*
- * Waits until REQUEST of a collective on COMM, by which all its ranks call CALL, is over: peali_comm_roll; ENDLESS: for ever.
- * *ERROR: what MPI said, and then PEAL_OK. After a timeout MPI may write to the buffers yet.
- *
- * Collective: over COMM.    Threads: any.
- */
+/* What all ranks call, and how they wait for each other: as in peali_roll. */
 typedef struct peali_occasion {
     const char *call;
     bool patient, endless;
 } peali_occasion;
+
+/*
+ * Waits until REQUEST of a collective on COMM, which all its ranks begin on that OCCASION, is over: peali_comm_roll.
+ * *ERROR: what MPI said, and then PEAL_OK. After a timeout MPI may write to the buffers yet.
+ *
+ * Collective: over COMM.    Threads: any.
+ */
 PEAL_MUST_CHECK peal_status peali_roll_mpi(MPI_Comm comm, const peali_occasion *occasion, MPI_Request *request, int *error);
 
 /*
