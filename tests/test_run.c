@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/atomics.h"
+#include "base/clock.h"
 #include "log_lines.h"
 #include "net/net_fault.h"
 #include "sched/sched.h"
@@ -29,7 +31,7 @@ typedef struct scene {
     peal_type type;
     size_t count;
     int in_place;
-    int wrong[MOST];
+    int wrong[MOST], through;
     unsigned char *out[MOST];
 } scene;
 
@@ -130,6 +132,34 @@ static void test_calls_in_a_row(void **state)
 {
     scene s = {.n = 5, .type = PEAL_DOUBLE};
     assert_int_equal(team_run((unsigned)s.n, calls_in_a_row, &s), PEAL_OK);
+    for (int r = 0; r < s.n; r++)
+        assert_int_equal(s.wrong[r], 0);
+}
+
+/* Of those behind it in a chain a rank waits for the next one alone; where it waited for all, the root would end after the last. */
+static void give_on(peal_comm *comm, int rank, void *ctx)
+{
+    scene *s = ctx;
+    int32_t *buf = malloc(ROOM * sizeof *buf);
+    fill(s, 0, memset(buf, 0, ROOM * sizeof *buf));
+    int64_t end_ns = peali_clock_ns() + 10 * (int64_t)1000000000;
+    while (rank == s->n - 1 && !peali_load_acquire(&s->through) && peali_clock_ns() < end_ns) /* pairs with the root's store */
+        peali_clock_yield();
+    s->wrong[rank] = peali_clock_ns() >= end_ns;
+    s->wrong[rank] |= peal_comm_force(comm, PEAL_BROADCAST, "chain") != PEAL_OK ||
+                      peal_broadcast(buf, s->count, PEAL_INT32, 0, comm, NULL) != PEAL_OK;
+    if (rank == 0)
+        peali_store_release(&s->through, 1);
+    free(buf);
+}
+
+static void test_a_rank_waits_for_its_readers(void **state)
+{
+    scene s = {.n = 6, .type = PEAL_INT32, .count = 12000};
+    peali_layout layouts[6];
+    for (int r = 0; r < s.n; r++)
+        layouts[r] = (peali_layout){.push = true, .slices = 12, .window = 2};
+    assert_int_equal(team_run_in((unsigned)s.n, layouts, give_on, &s), PEAL_OK);
     for (int r = 0; r < s.n; r++)
         assert_int_equal(s.wrong[r], 0);
 }
@@ -530,6 +560,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_calls_in_a_row),
+        cmocka_unit_test(test_a_rank_waits_for_its_readers),
         cmocka_unit_test(test_no_allocation_after_planning),
         cmocka_unit_test(test_calls_of_all_sorts),
         cmocka_unit_test(test_nothing_needs_no_buffers),

@@ -79,6 +79,12 @@ static peal_status landed(peali_runner *r, const peali_cursor *c, const peali_in
     return PEAL_OK;
 }
 
+/* Push: who may read what this rank filled in slice NEED - 1: of this call, those that it stores to in each; of one before, all. */
+static bool may_read(const peali_runner *r, int32_t x, int64_t need)
+{
+    return x != r->me && (need <= (int64_t)r->base || r->plan->program->stores_to[x]);
+}
+
 /*
  * Push: has everybody left the slice whose landings lie in the same area? This rank keeps what it filled then, for readers who need
  * not be those of today (LOWERING, "Epochs and credits", has them at home with the reader).
@@ -87,13 +93,14 @@ bool peali_run_credited(peali_runner *r, const peali_cursor *c)
 {
     int64_t need = (int64_t)peali_run_slice(r, c) + 1 - r->lands.areas;
     for (int32_t x = 0; x < r->nreach && r->sure < need; x++) {
-        if (x == r->me || r->known[x] >= need)
+        if (r->known[x] >= need || !may_read(r, x, need))
             continue;
         r->known[x] = (int64_t)peali_load_acquire(&r->shown[x]->left.value);
         if (r->known[x] < need)
             return false;
     }
-    r->sure = need > r->sure ? need : r->sure;
+    if (need <= (int64_t)r->base && need > r->sure)
+        r->sure = need;
     return true;
 }
 
@@ -122,11 +129,12 @@ static int32_t late(const peali_runner *r, const peali_cursor *c, const peali_in
     const peali_program *p = r->plan->program;
     const peali_loc *locs = p->locs + i->locs;
     uint64_t g = peali_run_slice(r, c), stamp = peali_run_stamp(r, g) | PEALI_RUN_SEEN;
+    const int64_t need = (int64_t)g + 1 - r->lands.areas;
     for (int k = 0; k < i->nsrc; k++)
         if (locs[k].buf < 0 && (peali_load_relaxed(&peali_run_landing(r, c, locs[k])->value) | PEALI_RUN_SEEN) != stamp)
             return p->land_home[peali_land_slot(p->land_start, locs[k])];
     for (int32_t x = 0; x < r->nreach && i->kind == PEALI_I_ENTER; x++)
-        if (x != r->me && (int64_t)peali_load_relaxed(&r->shown[x]->left.value) < (int64_t)g + 1 - r->lands.areas)
+        if (may_read(r, x, need) && (int64_t)peali_load_relaxed(&r->shown[x]->left.value) < need)
             return x;
     return -1;
 }
