@@ -280,6 +280,13 @@ static void test_closed(void **state)
             close_rank(s, r);
         }
         refuted(s, mode == PEALI_PUSH ? "says that all have begun" : "says that all hear of all");
+        s = lowered("chain", 3, 3, (peali_mode)mode);
+        for (int r = 0; r < 3; r++) {
+            e = open_rank(s, r);
+            e->p.all_wait = true;
+            close_rank(s, r);
+        }
+        refuted(s, "says that all have begun");
     }
 
     s = lowered("chain", 3, 3, PEALI_PULL);

@@ -479,23 +479,33 @@ static void sums_tell(void **state)
     rooms_close(&r);
 }
 
-/* A long reduce in ordinary memory, as the table has it, tells all ranks what memory it met. */
-static void reduces_tell(void **state)
+/*
+ * A reduce tells its root alone what memory it met, where it goes down a tree, as the table has it in ordinary memory: the others
+ * find out some calls later, all in the same one, however far apart they are.
+ */
+static void reduces_find_out(void **state)
 {
-    const size_t count = (size_t)world_size * LONGEST;
+    enum { CALLS = 8 };
+    const size_t counts[] = {6000, (size_t)world_size * LONGEST};
     peal_comm *comm;
     rooms r;
     rooms_open(&r);
     alarm(SCENE_SECONDS);
     assert_int_equal(world_comm(NULL, world_size, world_rank, &comm), PEAL_OK);
-    for (int k = 0; k < 4; k++) {
-        bool shared = k / 2;
-        uint32_t **at = shared ? r.shared : r.ordinary, *out = world_rank == 1 ? at[1] : NULL;
+    for (int k = 0; k < 8 * CALLS; k++) {
+        const int phase = k / 2 / CALLS; /* ordinary memory, shared, ordinary, and shared but for one rank's */
+        const bool shared = phase == 1 || (phase == 3 && world_rank > 0);
+        const int root = k % world_size;
+        const size_t count = counts[k / CALLS % 2], size = 63 - (size_t)__builtin_clzll(count * sizeof(uint32_t));
+        uint32_t **at = shared ? r.shared : r.ordinary;
         memset(at[0], k + 1, count * sizeof(uint32_t));
-        assert_int_equal(peal_reduce(at[0], out, count, PEAL_UINT32, PEAL_BOR, 1, comm, NULL), PEAL_OK);
-        assert_true(world_rank != 1 || at[1][count - 1] == 0x01010101u * (unsigned)(k + 1));
+        assert_int_equal(peal_reduce(at[0], world_rank == root ? at[1] : NULL, count, PEAL_UINT32, PEAL_BOR, root, comm, NULL),
+                         PEAL_OK);
+        assert_true(world_rank != root || at[1][count - 1] == 0x01010101u * (unsigned)(k + 1));
+        if (k % CALLS < CALLS - 1)
+            continue;
         assert_int_equal(peal_barrier(comm, NULL), PEAL_OK);
-        assert_true(world_all((comm->seen[PEAL_REDUCE] != 0) == shared));
+        assert_true(world_all((comm->seen[PEAL_REDUCE] >> size & 1) == (phase == 1)));
     }
     peal_comm_destroy(&comm);
     rooms_close(&r);
@@ -512,7 +522,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(faults),
         cmocka_unit_test(broadcasts_tell),
         cmocka_unit_test(sums_tell),
-        cmocka_unit_test(reduces_tell),
+        cmocka_unit_test(reduces_find_out),
     };
     scenes = argc > 1 ? atoi(argv[1]) : scenes;
     calls = argc > 2 ? atoi(argv[2]) : calls;

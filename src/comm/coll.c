@@ -100,10 +100,18 @@ static long *tally_of(peal_comm *comm, const peali_job *job)
     return &comm->calls[i];
 }
 
+/* Of the last call. */
+static int class_of(const peal_comm *comm)
+{
+    return 64 * (int)comm->kind + comm->size;
+}
+
 /* Each rank learns the same of a call's memory, so the next one of its size may depend on it. */
 static void learn(peal_comm *comm)
 {
     int seen = peali_run_seen(comm->runner);
+    if (seen < 0 && comm->size > PEALI_SELECT_PUSHED)
+        seen = peali_run_look(comm->runner, class_of(comm));
     uint64_t bit = (uint64_t)1 << comm->size;
     if (seen >= 0)
         comm->seen[comm->kind] = seen ? comm->seen[comm->kind] | bit : comm->seen[comm->kind] & ~bit;
@@ -158,6 +166,8 @@ static peal_status start(peal_comm *comm, const peali_call *c, const peali_signa
         peali_run_start_as(comm->runner, r->plan, c->in, c->out, as);
     else
         peali_run_start(comm->runner, r->plan, c->in, c->out, comm->sequence);
+    if (r->size > PEALI_SELECT_PUSHED)
+        peali_run_show(comm->runner, class_of(comm));
     return PEAL_OK;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    MOST_PUSHED = 4 << 10, /* larger ones cost less where readers fetch them: bench/results */
+    MOST_PUSHED = 1 << PEALI_SELECT_PUSHED, /* larger ones cost less where readers fetch them: bench/results */
     RAIL_BYTES = 64 << 10, /* less than that is not worth a rail of its own */
 };
 

@@ -48,6 +48,7 @@ typedef struct peali_public {
     uint64_t quarrel[PEALI_REACH_QUARREL]; /* what a rank found that cannot be asked */
     int is_stuck;              /* this rank waits for long for a message, or for who does: */
     uint64_t stuck[PEALI_REACH_STUCK]; /* which, in characters */
+    uint64_t sees[PEAL_KIND_COUNT]; /* bit per class of calls (run.h, peali_run_show): this rank's buffers were seen */
     peali_line left;           /* slices that this rank has left */
     union {
         peali_front front;

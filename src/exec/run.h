@@ -67,6 +67,15 @@ PEAL_MUST_CHECK peal_status peali_run_step(peali_runner *runner);
 int peali_run_seen(const peali_runner *runner);
 
 /*
+ * Where the program does not tell it: shows, of the call that has just begun, whether this rank's buffers are; and, after a call,
+ * reads what all have shown in the last one that they showed it in: -1 where that is not due. CLASS: of the call, 0 to
+ * PEALI_RUN_CLASSES - 1; all ranks ask of the same, after the same calls.
+ */
+enum { PEALI_RUN_CLASSES = 64 * PEAL_KIND_COUNT };
+void peali_run_show(peali_runner *runner, int class);
+int peali_run_look(peali_runner *runner, int class);
+
+/*
  * Takes note of a call that runs elsewhere, on GPUs, shows it to the ranks within reach, and fills in its history. Nothing: one in
  * which there is nothing to do; refused: one that never began. Other ranks may have called otherwise.
  */

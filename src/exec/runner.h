@@ -57,6 +57,9 @@ struct peali_runner {
     _Alignas(max_align_t) unsigned char scalars[PEALI_PLAN_SCALARS];
     bool seen;             /* in this call, of the buffers that count (lower.h, tells), those heard of so far are */
     int heard;             /* that of the last call; -1: not all ranks know */
+    int64_t left_by_all;   /* slices, as many on all ranks (show.c) */
+    int64_t due[PEALI_RUN_CLASSES];         /* of each class: what all have to have left before it is read, or shown anew */
+    uint64_t shows[PEALI_RUN_CLASSES / 64]; /* bit per class: it is shown, and not read yet */
     peali_signature signature, theirs; /* theirs: of rank dissenter, if that is not -1 */
     uint64_t call;         /* hash of the signature, or of the last one */
     int dissenter;
@@ -219,6 +222,9 @@ void peali_runner_last_words(peali_runner *r);
 bool peali_run_credited(peali_runner *r, const peali_cursor *c);
 peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g);
 void peali_run_leave(peali_runner *r, peali_cursor *c);
+
+/* At the end of a call, what all ranks have left is counted (show.c). */
+void peali_run_count_left(peali_runner *r);
 
 /* Small calls: finds out whether PLAN is one, and all its operands; and goes on with it as far as possible. */
 typedef struct peali_small peali_small;

@@ -425,6 +425,7 @@ static peal_status end(peali_runner *r)
     peali_run_come_home(r);
     if (peali_load_relaxed(&r->mine->is_stuck))
         peali_store_relaxed(&r->mine->is_stuck, 0);
+    peali_run_count_left(r);
     r->base += (uint64_t)plan->job.slices;
     r->heard = plan->program->tells && plan->program->nreach > 1 ? r->seen : -1;
     r->plan = NULL;

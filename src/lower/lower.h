@@ -50,7 +50,8 @@ typedef struct peali_program {
     const int16_t *land_home;   /* push, CPU: the rank within reach that fills each landing slot, and keeps it */
     const int32_t *land_line;   /* and which of its lines that is: one for each of its instructions that fill any */
     const uint8_t *stores_to;   /* push: 1 for each rank within reach whose landing slots this rank stores to */
-    bool all_hear;              /* of all others within reach. Push: all ends wait for all begins; else: each touches all others */
+    bool all_wait;              /* within reach, the end of each rank waits for the begin of all */
+    bool all_hear;              /* of all others within reach. Push: all_wait; else: each touches IN or OUT of all others */
     bool tells;                 /* all know at the end if the buffers that count are seen: of a broadcast its root's, else all */
     const uint8_t *shown;       /* from each cut on, PEALI_SHOWN_* that others within reach touch of this rank. No text has it */
     const uint8_t *knows;       /* push: 1 for each rank within reach whose begin this rank's end waits for */

@@ -190,7 +190,7 @@ static void put_shown(const peali_work *w, int x, room *to)
         continue;
 }
 
-/* Push: does the end of each rank wait for the begin of all? */
+/* Does the end of each rank wait for the begin of all? */
 static bool all_know(const peali_work *w)
 {
     bool all = true;
@@ -280,7 +280,8 @@ peal_status peali_pack(peali_work *w, int x, const peal_algo *algo, peali_progra
     put_homes(w, &to);
     put_neighbours(w, x, &to);
     put_shown(w, x, &to);
-    p->all_hear = w->mode == PEALI_PUSH ? all_know(w) : all_meet(w);
+    p->all_wait = all_know(w);
+    p->all_hear = w->mode == PEALI_PUSH ? p->all_wait : all_meet(w);
     p->tells = algo->kind == PEAL_BROADCAST ? root_tells(w) : p->all_hear;
     p->instrs = to.instrs;
     p->locs = to.locs;

@@ -28,8 +28,8 @@ static peal_status form_alike(peali_proving *p, int r)
 {
     const peali_program *q = p->program[r], *o = p->program[p->domain[r]];
     size_t starts = (size_t)o->nreach + 1, nland = (size_t)o->nland;
-    bool alike = q->ncuts == o->ncuts && q->nscratch == o->nscratch && q->nland == o->nland && q->all_hear == o->all_hear &&
-                 q->tells == o->tells &&
+    bool alike = q->ncuts == o->ncuts && q->nscratch == o->nscratch && q->nland == o->nland &&
+                 q->all_wait == o->all_wait && q->all_hear == o->all_hear && q->tells == o->tells &&
                  !memcmp(q->cuts, o->cuts, (size_t)o->ncuts * sizeof *o->cuts) &&
                  !memcmp(q->slot_blocks, o->slot_blocks, (size_t)o->nscratch * sizeof *o->slot_blocks) &&
                  !memcmp(q->land_start, o->land_start, starts * sizeof *o->land_start) &&

@@ -513,7 +513,8 @@ static peal_status results(const run *w, int r)
 }
 
 /*
- * Push: a rank knows that another has begun this slice only if its exit comes after that; else it asks for credit where it stores.
+ * A rank knows that another has begun this slice only if its exit comes after that; else, in push, it asks for credit where it
+ * stores.
  */
 static peal_status closed(const run *w, int r)
 {
@@ -525,7 +526,7 @@ static peal_status closed(const run *w, int r)
             return peali_proving_refute(p, r, q->ninstrs - 1, "says that rank %d has begun, for which it does not wait",
                                         (int)p->near[r][y]);
     for (int y = 0; y < q->nreach; y++)
-        if (q->all_hear && last[y] == 0 && y != q->me)
+        if ((q->all_wait || (q->all_hear && p->mode == PEALI_PUSH)) && last[y] == 0 && y != q->me)
             return peali_proving_refute(p, r, q->ninstrs - 1, "says that all have begun, and does not wait for rank %d",
                                         (int)p->near[r][y]);
     for (int no = 0; no < q->ninstrs; no++)
@@ -555,7 +556,7 @@ peal_status peali_programs_run(peali_proving *p)
         return deadlock(&w);
     for (int r = 0; r < p->n && status == PEAL_OK; r++)
         status = results(&w, r);
-    for (int r = 0; r < p->n && status == PEAL_OK && p->mode == PEALI_PUSH; r++)
+    for (int r = 0; r < p->n && status == PEAL_OK; r++)
         status = closed(&w, r);
     return status;
 }
