@@ -53,6 +53,17 @@ static peal_status check_buffers(const peal_comm *comm, const peali_call *c, siz
     return PEAL_OK;
 }
 
+/* The place where such a call is remembered, if it is. */
+static peali_recent *recent(peal_comm *comm, const peali_call *c)
+{
+    return &comm->recent[(c->count ^ (size_t)c->kind << 1 ^ (size_t)c->type << 2 ^ (size_t)c->op << 3) % PEALI_RECENT];
+}
+
+static bool alike(const peali_recent *r, const peali_call *c)
+{
+    return r->plan && r->count == c->count && r->kind == c->kind && r->type == c->type && r->op == c->op && r->root == c->root;
+}
+
 static peal_status check(const peal_comm *comm, const peali_call *c)
 {
     size_t elem = peal_type_bytes(c->type);
@@ -69,6 +80,14 @@ static peal_status check(const peal_comm *comm, const peali_call *c)
     if (c->count > PTRDIFF_MAX / elem / (size_t)comm->nranks)
         return peali_coll_refuse(comm, c, "count %zu of type %s is more than memory holds", c->count, peal_type_name(c->type));
     return check_buffers(comm, c, c->count * elem);
+}
+
+/* Of a call that is remembered all but the buffers was right, whatever they were; but for a premultiplied sum, which asks for more. */
+static peal_status recheck(peal_comm *comm, const peali_call *c)
+{
+    const peali_recent *r = recent(comm, c);
+    return alike(r, c) && c->op != PEAL_PREMUL_SUM ? check_buffers(comm, c, c->count * peal_type_bytes(c->type))
+                                                      : check(comm, c);
 }
 
 /* Nothing is combined: any op will do that the type takes. */
@@ -117,16 +136,9 @@ static void learn(peal_comm *comm)
         comm->seen[comm->kind] = seen ? comm->seen[comm->kind] | bit : comm->seen[comm->kind] & ~bit;
 }
 
-/* The place where such a call is remembered, if it is. */
-static peali_recent *recent(peal_comm *comm, const peali_call *c)
-{
-    return &comm->recent[(c->count ^ (size_t)c->kind << 1 ^ (size_t)c->type << 2 ^ (size_t)c->op << 3) % PEALI_RECENT];
-}
-
 static bool remembers(const peal_comm *comm, const peali_recent *r, const peali_call *c)
 {
-    return r->made == comm->plans.made && r->count == c->count && r->kind == c->kind && r->type == c->type && r->op == c->op &&
-           r->root == c->root && r->forced == comm->forced[c->kind] && r->slice_bytes == comm->slice_bytes && r->plan &&
+    return alike(r, c) && r->made == comm->plans.made && r->forced == comm->forced[c->kind] && r->slice_bytes == comm->slice_bytes &&
            r->seen == (comm->seen[c->kind] >> r->size & 1);
 }
 
@@ -203,7 +215,7 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
     }
     if (comm->request.comm)
         return peali_coll_refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
-    peal_status status = check(comm, c);
+    peal_status status = recheck(comm, c);
     if (status != PEAL_OK)
         peali_run_refused(comm->runner, comm->sequence);
     else

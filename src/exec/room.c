@@ -255,7 +255,8 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     r->left = plan->job.slices;
     r->idle = 0;
     r->idle_ns = r->waited_ns = r->waits_ns = 0;
-    memset(r->over, true, (size_t)plan->job.window * (size_t)plan->nreqs);
+    if (plan->nmessages > 0)
+        memset(r->over, true, (size_t)plan->job.window * (size_t)plan->nreqs);
     for (int32_t k = 0; k < plan->nleads; k++)
         r->leads[k].state = PEALI_LEAD_TO_COME;
     show_buffers(r, plan);
