@@ -82,7 +82,7 @@ static peal_status check(const peal_comm *comm, const peali_call *c)
     return check_buffers(comm, c, c->count * elem);
 }
 
-/* Of a call that is remembered all but the buffers was right, whatever they were; but for a premultiplied sum, which asks for more. */
+/* Of a call that is remembered all but the buffers was right. A premultiplied sum asks for more. */
 static peal_status recheck(peal_comm *comm, const peali_call *c)
 {
     const peali_recent *r = recent(comm, c);
@@ -138,8 +138,8 @@ static void learn(peal_comm *comm)
 
 static bool remembers(const peal_comm *comm, const peali_recent *r, const peali_call *c)
 {
-    return alike(r, c) && r->made == comm->plans.made && r->forced == comm->forced[c->kind] && r->slice_bytes == comm->slice_bytes &&
-           r->seen == (comm->seen[c->kind] >> r->size & 1);
+    return alike(r, c) && r->made == comm->plans.made && r->forced == comm->forced[c->kind] &&
+           r->slice_bytes == comm->slice_bytes && r->seen == (comm->seen[c->kind] >> r->size & 1);
 }
 
 /* Chooses the algorithm of such a call, and remembers its plan. PART: of a call that others may be in, which fails then. */
