@@ -19,6 +19,8 @@
 #include "comm/watch.h"
 #include "exec/clerk.h"
 #include "exec/proxy.h"
+#include "exec/timeline.h"
+#include "log_lines.h"
 #include "net/net_fault.h"
 #include "net/net_loop.h"
 
@@ -461,6 +463,24 @@ static void test_forks(void **state)
     peal_threads_destroy(&s.threads);
 }
 
+static char timeline[64];
+
+static void remove_timeline(void)
+{
+    unlink(timeline);
+}
+
+/* The last test: what those before it sent and received is there, as far back as there is room. */
+static void test_timeline(void **state)
+{
+    peali_timeline_save();
+    for (int sends = 0; sends < 2; sends++) {
+        const char *what = sends ? "\"name\":\"gpu send\"" : "\"name\":\"gpu recv\"";
+        assert_true(log_lines_both(timeline, what, "\"ph\":\"b\"") > 0);
+        assert_true(log_lines_both(timeline, what, "\"ph\":\"e\"") > 0);
+    }
+}
+
 /* device: messages lie in its memory; threads: several have them. */
 int main(int argc, char **argv)
 {
@@ -468,7 +488,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_forks),    cmocka_unit_test(test_exchanges), cmocka_unit_test(test_delays),
         cmocka_unit_test(test_mismatch), cmocka_unit_test(test_broken),    cmocka_unit_test(test_words),
         cmocka_unit_test(test_waits),    cmocka_unit_test(test_ends_broken), cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_timeline),
     };
+    atexit(remove_timeline);
+    snprintf(timeline, sizeof timeline, "proxy.%d.json", (int)getpid());
+    setenv("PEAL_TIMELINE", "proxy.%p.json", 1);
     on_device = argc > 1 && strcmp(argv[1], "device") == 0;
     clerks = argc > 1 && strcmp(argv[1], "threads") == 0 ? THREADS : 1;
     return cmocka_run_group_tests_name(argc > 1 ? argv[1] : "proxy", tests, NULL, NULL);

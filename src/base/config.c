@@ -21,7 +21,7 @@ typedef bool reader(const char *text, peali_config *c);
 
 /* Read once, constant afterwards; the texts are copies because a program may change its environment. */
 static peali_config config;
-static char log_file[1024], algo[64], nodes[256], tuning[1024], net_devices[1024], host_id[256];
+static char log_file[1024], algo[64], nodes[256], tuning[1024], timeline[1024], net_devices[1024], host_id[256];
 static pthread_once_t parsed = PTHREAD_ONCE_INIT, checked = PTHREAD_ONCE_INIT;
 static peal_status verdict;
 static bool wrong[24]; /* beside table */
@@ -73,6 +73,11 @@ static bool keep(const char *text, const char *none, char *place, size_t room, c
 static bool read_file(const char *text, peali_config *c)
 {
     return keep(text, "stderr", log_file, sizeof(log_file), &c->log_file);
+}
+
+static bool read_timeline(const char *text, peali_config *c)
+{
+    return keep(text, "off", timeline, sizeof(timeline), &c->timeline);
 }
 
 static bool read_algo(const char *text, peali_config *c)
@@ -278,6 +283,9 @@ static const struct variable {
     {"PEAL_LEVEL", "auto", "auto, none, socket, numa, l3, l2 or core",
      "What nodes are on a single host, where ranks are bound; auto is the first of socket, numa and l3 that divides them.",
      read_level_inside},
+    {"PEAL_TIMELINE", "off", "off, or a path below 1024 bytes; %h is the host, %p the process, %r the rank or x",
+     "Where a timeline of calls and messages is written, for Perfetto; `cat` of all ranks' files, 0 first, is that of all.",
+     read_timeline},
     {"PEAL_TUNING", "auto", "auto, or a path below 1024 bytes; peal tune writes such files",
      "The table that choices are made by; auto is the built-in one.", read_tuning},
     {"PEAL_TIMEOUT", "auto", "auto, or seconds, decimals allowed, to 1000000000; 0 for none",

@@ -30,6 +30,7 @@ typedef struct peali_config {
     const char *host_id;    /* PEAL_HOST_ID, NULL: what the kernel says */
     const char *nodes;      /* PEAL_NODES, NULL: the hosts */
     const char *level;      /* PEAL_LEVEL, NULL: Peal chooses */
+    const char *timeline;   /* PEAL_TIMELINE, NULL: none */
     const char *tuning;     /* PEAL_TUNING, NULL: the built-in table */
     int64_t slice_bytes;    /* PEAL_SLICE, 0: Peal chooses */
     int64_t timeout_ns;     /* PEAL_TIMEOUT, 0: none, -1: as the caller is used to */

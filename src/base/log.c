@@ -28,8 +28,8 @@ bool peali_log_on(enum peali_log_level level, enum peali_log_subsys subsys)
     return level == PEALI_LOG_WARN || (level <= (enum peali_log_level)c->log_level && (c->log_subsys >> subsys & 1));
 }
 
-/* This process's rank as its launcher named it: the file is opened before any communicator exists, and serves all of them. */
-static const char *launcher_rank(void)
+/* The file is opened before any communicator exists, and serves all of them. */
+const char *peali_log_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -38,15 +38,14 @@ static const char *launcher_rank(void)
     return "x";
 }
 
-/* Writes PATTERN with its %h, %p and %r filled in to ROOM bytes at PATH. */
-static void expand(const char *pattern, char *path, size_t room)
+void peali_log_expand(const char *pattern, char *path, size_t room)
 {
     char host[256] = "", pid[24];
     gethostname(host, sizeof(host) - 1);
     snprintf(pid, sizeof(pid), "%ld", (long)getpid());
     size_t len = 0;
     for (const char *p = pattern; *p && len < room; p++) {
-        const char *text = p[0] != '%' ? NULL : p[1] == 'h' ? host : p[1] == 'p' ? pid : p[1] == 'r' ? launcher_rank() : NULL;
+        const char *text = p[0] != '%' ? NULL : p[1] == 'h' ? host : p[1] == 'p' ? pid : p[1] == 'r' ? peali_log_rank() : NULL;
         len += (size_t)(text ? snprintf(path + len, room - len, "%s", text) : snprintf(path + len, room - len, "%c", *p));
         p += text != NULL;
     }
@@ -65,8 +64,8 @@ static void open_file(void)
     const char *pattern = peali_config_get()->log_file;
     if (!pattern)
         return;
-    char path[LINE] = "", line[2 * LINE];
-    expand(pattern, path, sizeof(path));
+    char path[PEALI_LOG_PATH] = "", line[2 * LINE];
+    peali_log_expand(pattern, path, sizeof(path));
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd >= 0 && fstat(fd, &file_is) == 0) {
         file = fd;

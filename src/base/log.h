@@ -8,6 +8,7 @@
 #define PEALI_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <peal/status.h>
 
@@ -20,5 +21,12 @@ PEAL_PUBLIC bool peali_log_on(enum peali_log_level level, enum peali_log_subsys 
 /* Writes one line (rank below 0: no rank is named). Warnings pass every filter. Threads: any. */
 __attribute__((format(printf, 4, 5))) PEAL_PUBLIC void peali_log(enum peali_log_level level, enum peali_log_subsys subsys,
                                                                  int rank, const char *format, ...);
+
+/* This process' rank as its launcher named it; "x": it did not. */
+const char *peali_log_rank(void);
+
+/* Writes PATTERN with its %h (host), %p (process) and %r (rank) filled in to ROOM bytes at PATH. */
+enum { PEALI_LOG_PATH = 2048 };
+void peali_log_expand(const char *pattern, char *path, size_t room);
 
 #endif

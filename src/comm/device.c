@@ -63,6 +63,17 @@ static bool part(peali_device *d, int64_t patience_ns)
     return true;
 }
 
+/* For good, but where a debugger finds it: others may still store there. */
+static void keep(peali_device *d)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static peali_device *kept;
+    pthread_mutex_lock(&lock);
+    d->next = kept;
+    kept = d;
+    pthread_mutex_unlock(&lock);
+}
+
 /* As long as the GPU has something to do, it is watched: what it waits for may go wrong now. */
 static void drop(peali_device *d, bool failed)
 {
@@ -82,6 +93,8 @@ static void drop(peali_device *d, bool failed)
     } else {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, d->comm->rank, "device memory of this communicator is kept: %d of %d ranks have "
                   "ended it", peali_load_relaxed(&d->mine->parted), d->comm->reach.nranks);
+        keep(d);
+        return;
     }
     pthread_mutex_destroy(&d->lock);
     peali_free(d);

@@ -34,6 +34,7 @@ typedef struct peali_device_shown {
 typedef struct peali_device {
     peali_watched watched;
     peal_comm *comm;
+    struct peali_device *next; /* kept after its end */
     peali_team *team;
     int sharing; /* the most ranks that share one device */
     int sms;     /* of the device that has the fewest */

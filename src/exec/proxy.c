@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "exec/clerk.h"
+#include "exec/timeline.h"
 
 enum {
     LISTEN_EVERY = 256, /* passes; what is heard then is no news to who is at work */
@@ -61,6 +62,7 @@ struct peali_proxy {
     line *lines;           /* per rank */
     peali_proxy_box box;
     unsigned char *plain;  /* what lines hold, as messages: of those that leave, those that arrive, and room for one too long */
+    bool timed;
     uint32_t nshares;
     share shares[PEALI_CLERKS];
     desk desks[];
@@ -116,6 +118,13 @@ static peali_post_head head_of(const peali_post_order *o)
 static uint32_t tag_of(const peali_post_order *o, uint32_t lane)
 {
     return TAGS + (lane << LANE_BITS | o->lane);
+}
+
+/* For the timeline. */
+static peali_moment moment_of(const share *s, const letter *l)
+{
+    return (peali_moment){.what = l->order.sends ? "gpu send" : "gpu recv", .how = "", .key = (uintptr_t)l, .rank = s->net->rank,
+                          .peer = l->order.peer, .slice = -1, .bytes = bytes_of(&l->order)};
 }
 
 static void fail(share *s, const peali_post_order *o, peal_status status, uint32_t its)
@@ -184,6 +193,10 @@ static void begin_orders(share *s, uint32_t lane)
     while (take_order(s->of, lane, d->taken + 1, &order)) {
         letter *l = &d->letters[++d->taken % PEALI_POST_ORDERS];
         l->order = order;
+        if (s->of->timed) {
+            const peali_moment m = moment_of(s, l);
+            peali_timeline_begin(&m);
+        }
         peal_status status = start(s, lane, l);
         l->over = status != PEAL_OK; /* it was not started */
         if (l->over)
@@ -241,6 +254,10 @@ static void look(share *s, uint32_t lane, letter *l)
     if (status == PEAL_IN_PROGRESS)
         return;
     l->over = true;
+    if (s->of->timed) {
+        const peali_moment m = moment_of(s, l);
+        peali_timeline_end(&m);
+    }
     if (status != PEAL_OK)
         fail(s, o, status, status == PEAL_ERR_MISMATCH ? l->head.signature : 0);
     else if (!o->sends && o->lines)
@@ -355,6 +372,7 @@ static peali_proxy *make(peali_net *const *nets, int nnets, const peali_proxy_bo
     p->box = *box;
     p->lines = lines;
     p->plain = plain;
+    p->timed = peali_timeline_on();
     p->nshares = (uint32_t)nnets;
     for (uint32_t i = 0; i < p->nshares; i++)
         p->shares[i] = (share){.errand = {.clerk = i, .pass = work}, .of = p, .number = i, .net = nets[i]};

@@ -27,7 +27,7 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     if (setting->shift)
         memcpy(shift, setting->shift, n * sizeof *shift);
     *r = (peali_runner){.net = setting->net, .outnumbered = setting->outnumbered, .pooled = setting->pooled,
-                        .staged = setting->staged};
+                        .staged = setting->staged, .timed = peali_timeline_on()};
     r->lead_bytes = sizeof r->signature + peali_plan_eager(setting->net->nranks);
     r->me = setting->me;
     r->heard = -1;
@@ -242,6 +242,14 @@ static void show_buffers(peali_runner *r, const peali_plan *plan)
     front->past = plan->stream == PEALI_STREAM_ALL || (plan->stream == PEALI_STREAM_COLD && apart && !warm(r, r->out));
 }
 
+peali_moment peali_run_moment(const peali_runner *r)
+{
+    const peali_job *job = &r->plan->job;
+    return (peali_moment){.what = peal_kind_name((peal_kind)r->signature.kind), .how = job->algo->name, .key = (uintptr_t)r,
+                          .rank = peali_run_world(r, r->net->rank), .peer = -1, .slice = -1,
+                          .bytes = job->count * r->plan->elem_bytes};
+}
+
 /* The signature is there, but for its history. */
 static void begin(peali_runner *r, const peali_plan *plan, const void *in, void *out)
 {
@@ -264,6 +272,10 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     for (int32_t w = 0; w < plan->job.window; w++) {
         size_t at = (size_t)w * (size_t)plan->nreqs;
         r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), r->over + at, r->reqs + at};
+    }
+    if (r->timed) {
+        const peali_moment m = peali_run_moment(r);
+        peali_timeline_begin(&m);
     }
 }
 

@@ -5,6 +5,31 @@
 #include "exec/runner.h"
 
 #include "base/atomics.h"
+#include "base/clock.h"
+
+/* For the timeline: instruction NO of C. */
+static peali_moment moment_of(const peali_runner *r, const peali_cursor *c, int32_t no)
+{
+    const peali_instr *i = &r->plan->program->instrs[no];
+    const bool sends = i->kind == PEALI_I_SEND, message = sends || i->kind == PEALI_I_RECV;
+    peali_moment m = {.what = sends ? "send" : message ? "recv" : "reduce", .how = "", .slice = (int)c->slice,
+                      .rank = peali_run_world(r, r->net->rank), .peer = message ? peali_run_world(r, i->peer) : -1};
+    m.key = (uint64_t)(uintptr_t)r + (peali_run_slice(r, c) << 16) + (uint64_t)no;
+    for (int32_t unit = 0; unit < (message ? peali_plan_units(r->plan, i) : i->nsrc > 0); unit++)
+        m.bytes += peali_run_length(r, c, i, unit);
+    return m;
+}
+
+static peal_status over(peali_runner *r, peali_cursor *c, int32_t no)
+{
+    const bool told = r->timed && peali_run_pending(r, c, no);
+    peal_status status = peali_run_over(r, c, no);
+    if (told && status != PEAL_IN_PROGRESS) {
+        const peali_moment m = moment_of(r, c, no);
+        peali_timeline_end(&m);
+    }
+    return status;
+}
 
 /* PEAL_OK where all messages that the instruction waits for are over. */
 static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i)
@@ -12,7 +37,7 @@ static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i
     const peali_program *p = r->plan->program;
     const int32_t *waits = p->waits + i->waits;
     for (int32_t k = 0; k < i->nwaits; k++) {
-        peal_status status = peali_run_over(r, c, waits[k]);
+        peal_status status = over(r, c, waits[k]);
         if (status != PEAL_OK)
             return status;
         const peali_instr *m = &p->instrs[waits[k]];
@@ -196,6 +221,25 @@ static peal_status may_begin(peali_runner *r, const peali_cursor *c, const peali
     return landed(r, c, i);
 }
 
+static void compute(peali_runner *r, peali_cursor *c, const peali_instr *i)
+{
+    const int64_t begin_ns = r->timed ? peali_clock_ns() : 0;
+    peali_run_compute(r, c, i);
+    if (r->timed) {
+        const peali_moment m = moment_of(r, c, c->pc);
+        peali_timeline_did(&m, begin_ns);
+    }
+}
+
+static peal_status begin_message(peali_runner *r, peali_cursor *c, const peali_instr *i)
+{
+    if (r->timed) {
+        const peali_moment m = moment_of(r, c, c->pc);
+        peali_timeline_begin(&m);
+    }
+    return peali_run_message(r, c, i);
+}
+
 /* One instruction of C, if it can go on. */
 static peal_status advance(peali_runner *r, peali_cursor *c)
 {
@@ -208,9 +252,9 @@ static peal_status advance(peali_runner *r, peali_cursor *c)
     if (i->kind == PEALI_I_REDUCE && (status = agreed(r, c, i)) != PEAL_OK)
         return status;
     if (i->kind == PEALI_I_REDUCE)
-        peali_run_compute(r, c, i);
+        compute(r, c, i);
     else if (i->kind == PEALI_I_SEND || i->kind == PEALI_I_RECV)
-        status = peali_run_message(r, c, i);
+        status = begin_message(r, c, i);
     else if (i->kind == PEALI_I_ENTER)
         peali_run_stage(r, c, true);
     if (i->flag >= 0) /* pairs with awaited() */

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/atomics.h"
 #include "exec/run.h"
+#include "exec/timeline.h"
 
 enum { PEALI_RUN_WARM = 4 }; /* addresses of OUT that are thought to be in the caches still, where these have room for so many */
 
@@ -36,7 +37,7 @@ typedef struct peali_stray {
 
 struct peali_runner {
     peali_net *net;
-    bool outnumbered, pooled, staged;
+    bool outnumbered, pooled, staged, timed;
     int32_t me, nreach;
     const int32_t *ranks; /* within reach, in the communicator */
     peali_public **shown, *mine;
@@ -107,6 +108,12 @@ extern int peali_run_wanted;
 static inline bool peali_run_crowded(const peali_runner *r)
 {
     return r->outnumbered || peali_load_relaxed(&peali_run_wanted);
+}
+
+/* Its number among all that were started together. */
+static inline int peali_run_world(const peali_runner *r, int rank)
+{
+    return r->world ? r->world[rank] : rank;
 }
 
 static inline uint64_t peali_run_slice(const peali_runner *r, const peali_cursor *c)
@@ -222,6 +229,9 @@ void peali_runner_last_words(peali_runner *r);
 bool peali_run_credited(peali_runner *r, const peali_cursor *c);
 peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g);
 void peali_run_leave(peali_runner *r, peali_cursor *c);
+
+/* For the timeline: the call. */
+peali_moment peali_run_moment(const peali_runner *r);
 
 /* At the end of a call, what all ranks have left is counted (show.c). */
 void peali_run_count_left(peali_runner *r);

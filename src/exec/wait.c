@@ -197,6 +197,7 @@ static peal_status fail(peali_runner *r, peal_status status)
     status = peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : status; /* that has been said */
     peali_store_release(&r->failed, status); /* pairs with peali_runner_quarrel */
     r->plan = NULL;
+    peali_timeline_save();
     return status;
 }
 
@@ -425,6 +426,10 @@ static peal_status end(peali_runner *r)
     peali_run_come_home(r);
     if (peali_load_relaxed(&r->mine->is_stuck))
         peali_store_relaxed(&r->mine->is_stuck, 0);
+    if (r->timed) {
+        const peali_moment m = peali_run_moment(r);
+        peali_timeline_end(&m);
+    }
     peali_run_count_left(r);
     r->base += (uint64_t)plan->job.slices;
     r->heard = plan->program->tells && plan->program->nreach > 1 ? r->seen : -1;

@@ -14,7 +14,7 @@
 
 /* TSan takes each thread of a GPU for a thread: blocks of one warp then. It and ASan get one call of several. */
 #if defined(__SANITIZE_THREAD__)
-enum { WARPS = 1, ONE_OF = 24, MOST_RANKS = 4, DIFFERING = PEALI_CUDA_BULK };
+enum { WARPS = 1, ONE_OF = 36, MOST_RANKS = 4, DIFFERING = PEALI_CUDA_BULK };
 #elif defined(__SANITIZE_ADDRESS__)
 enum { WARPS = 3, ONE_OF = 6, MOST_RANKS = 8, DIFFERING = PEALI_CUDA_PROTOS };
 #else

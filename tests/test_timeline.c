@@ -1,0 +1,117 @@
+/* Timelines: the file is a list that is JSON but for its end; what begins ends; all calls and messages of all ranks are there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/timeline.h"
+#include "team.h"
+
+enum { RANKS = 4, CALLS = 3, COUNT = 30000, SLICES = 3 };
+
+static char path[64];
+
+static void sum(peal_comm *comm, int rank, void *ctx)
+{
+    int32_t *at = calloc(COUNT, sizeof *at);
+    for (int k = 0; k < CALLS; k++)
+        if (peal_comm_force(comm, PEAL_ALLREDUCE, "hierarchical") != PEAL_OK ||
+            peal_allreduce(at, at, COUNT, PEAL_INT32, PEAL_SUM, comm, NULL) != PEAL_OK)
+            *(int *)ctx = 1;
+    free(at);
+}
+
+/* The events in the file, which gets its end first. */
+static cJSON *events(void)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t bytes = fread(text, 1, sizeof text - 2, file);
+    fclose(file);
+    assert_true(bytes > 2 && bytes < sizeof text - 2 && text[bytes - 2] == ',');
+    strcpy(text + bytes - 2, "]");
+    cJSON *all = cJSON_Parse(text);
+    assert_non_null(all);
+    return all;
+}
+
+static double number(const cJSON *event, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItem(event, name);
+    assert_true(cJSON_IsNumber(item));
+    return item->valuedouble;
+}
+
+static bool has(const cJSON *event, const char *name, const char *text)
+{
+    return strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(event, name)), text) == 0;
+}
+
+/* Event A of phase b: the next one with its id ends it, later. */
+static void check_ends(const cJSON *a)
+{
+    const cJSON *b = a->next;
+    while (b && (has(b, "ph", "X") || !has(b, "id", cJSON_GetStringValue(cJSON_GetObjectItem(a, "id"))) ||
+                 number(b, "pid") != number(a, "pid")))
+        b = b->next;
+    assert_non_null(b);
+    assert_true(has(b, "ph", "e") && has(b, "name", cJSON_GetStringValue(cJSON_GetObjectItem(a, "name"))));
+    assert_true(number(b, "ts") >= number(a, "ts"));
+}
+
+static void test_all_is_there(void **state)
+{
+    peali_layout layouts[RANKS];
+    int wrong = 0, calls[RANKS] = {0}, sends[RANKS] = {0}, recvs[RANKS] = {0}, sums[RANKS] = {0};
+    double sent[RANKS] = {0}, received[RANKS] = {0};
+    for (int r = 0; r < RANKS; r++)
+        layouts[r] = (peali_layout){.nodes = "2+2", .slices = SLICES};
+    assert_int_equal(team_run_in(RANKS, layouts, sum, &wrong), PEAL_OK);
+    assert_int_equal(wrong, 0);
+    peali_timeline_save();
+    cJSON *all = events(), *event;
+    cJSON_ArrayForEach(event, all) {
+        const int rank = (int)number(event, "pid");
+        const cJSON *args = cJSON_GetObjectItem(event, "args");
+        assert_true(rank >= 0 && rank < RANKS);
+        if (has(event, "ph", "b"))
+            check_ends(event);
+        sums[rank] += has(event, "ph", "X") && has(event, "name", "reduce") && number(event, "dur") >= 0;
+        if (!has(event, "ph", "e"))
+            continue;
+        bool sends_it = has(event, "name", "send"), receives = has(event, "name", "recv");
+        calls[rank] += has(event, "name", "allreduce hierarchical") && number(args, "bytes") == 4 * COUNT;
+        sends[rank] += sends_it;
+        recvs[rank] += receives;
+        sent[rank] += sends_it ? number(args, "bytes") : 0;
+        received[rank] += receives ? number(args, "bytes") : 0;
+        assert_true(!(sends_it || receives) || (int)number(args, "peer") == (rank + 2) % RANKS);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(calls[r], CALLS);
+        assert_true(sends[r] >= CALLS * SLICES && sends[r] == recvs[r] && sums[r] >= CALLS * SLICES);
+        assert_true(sent[r] == CALLS * 2 * COUNT && received[r] == CALLS * 2 * COUNT); /* half of the vector each */
+    }
+    cJSON_Delete(all);
+}
+
+/* Behind the end of the process, which writes the file once more. */
+static void remove_file(void)
+{
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_is_there)};
+    atexit(remove_file);
+    snprintf(path, sizeof path, "timeline.%d.json", (int)getpid());
+    setenv("PEAL_TIMELINE", "timeline.%p.json", 1);
+    return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
+}
