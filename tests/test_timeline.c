@@ -7,6 +7,8 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "exec/timeline.h"
@@ -15,6 +17,7 @@
 enum { RANKS = 4, CALLS = 3, COUNT = 30000, SLICES = 3 };
 
 static char path[64];
+static pid_t parent;
 
 static void sum(peal_comm *comm, int rank, void *ctx)
 {
@@ -65,6 +68,20 @@ static void check_ends(const cJSON *a)
     assert_true(number(b, "ts") >= number(a, "ts"));
 }
 
+/* It ends as processes do, and the file stays what it was. */
+static void check_child(void)
+{
+    int status = 0;
+    struct stat before, after;
+    assert_int_equal(stat(path, &before), 0);
+    pid_t child = fork();
+    if (child == 0)
+        exit(0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(stat(path, &after), 0);
+    assert_true(status == 0 && after.st_mtim.tv_sec == before.st_mtim.tv_sec && after.st_mtim.tv_nsec == before.st_mtim.tv_nsec);
+}
+
 static void test_all_is_there(void **state)
 {
     peali_layout layouts[RANKS];
@@ -75,6 +92,7 @@ static void test_all_is_there(void **state)
     assert_int_equal(team_run_in(RANKS, layouts, sum, &wrong), PEAL_OK);
     assert_int_equal(wrong, 0);
     peali_timeline_save();
+    check_child();
     cJSON *all = events(), *event;
     cJSON_ArrayForEach(event, all) {
         const int rank = (int)number(event, "pid");
@@ -104,14 +122,16 @@ static void test_all_is_there(void **state)
 /* Behind the end of the process, which writes the file once more. */
 static void remove_file(void)
 {
-    unlink(path);
+    if (getpid() == parent)
+        unlink(path);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_is_there)};
+    parent = getpid();
     atexit(remove_file);
     snprintf(path, sizeof path, "timeline.%d.json", (int)getpid());
-    setenv("PEAL_TIMELINE", "timeline.%p.json", 1);
+    setenv("PEAL_TIMELINE", path, 1);
     return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -26,6 +27,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static entry *ring; /* NULL: nothing is recorded */
 static uint64_t count;
 static int64_t ahead_ns; /* of the host's clock before peali_clock_ns */
+static pid_t owner;      /* a child that ends writes none over its parent's */
 
 static void start(void)
 {
@@ -34,6 +36,7 @@ static void start(void)
         return;
     ring = peali_alloc(ENTRIES, sizeof *ring);
     clock_gettime(CLOCK_REALTIME, &now);
+    owner = getpid();
     ahead_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec - peali_clock_ns();
     if (ring)
         (void)atexit(peali_timeline_save);
@@ -104,7 +107,7 @@ static bool save(FILE *to)
 void peali_timeline_save(void)
 {
     char path[PEALI_LOG_PATH] = "";
-    if (!peali_timeline_on())
+    if (!peali_timeline_on() || getpid() != owner)
         return;
     peali_log_expand(peali_config_get()->timeline, path, sizeof path);
     pthread_mutex_lock(&lock);
