@@ -193,10 +193,8 @@ static void begin_orders(share *s, uint32_t lane)
     while (take_order(s->of, lane, d->taken + 1, &order)) {
         letter *l = &d->letters[++d->taken % PEALI_POST_ORDERS];
         l->order = order;
-        if (s->of->timed) {
-            const peali_moment m = moment_of(s, l);
-            peali_timeline_begin(&m);
-        }
+        if (s->of->timed)
+            peali_timeline_begin(moment_of(s, l));
         peal_status status = start(s, lane, l);
         l->over = status != PEAL_OK; /* it was not started */
         if (l->over)
@@ -254,10 +252,8 @@ static void look(share *s, uint32_t lane, letter *l)
     if (status == PEAL_IN_PROGRESS)
         return;
     l->over = true;
-    if (s->of->timed) {
-        const peali_moment m = moment_of(s, l);
-        peali_timeline_end(&m);
-    }
+    if (s->of->timed)
+        peali_timeline_end(moment_of(s, l));
     if (status != PEAL_OK)
         fail(s, o, status, status == PEAL_ERR_MISMATCH ? l->head.signature : 0);
     else if (!o->sends && o->lines)

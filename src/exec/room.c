@@ -273,10 +273,8 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
         size_t at = (size_t)w * (size_t)plan->nreqs;
         r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), r->over + at, r->reqs + at};
     }
-    if (r->timed) {
-        const peali_moment m = peali_run_moment(r);
-        peali_timeline_begin(&m);
-    }
+    if (r->timed)
+        peali_timeline_begin(peali_run_moment(r));
 }
 
 void peali_run_start(peali_runner *r, const peali_plan *plan, const void *in, void *out, uint64_t sequence)

@@ -24,10 +24,8 @@ static peal_status over(peali_runner *r, peali_cursor *c, int32_t no)
 {
     const bool told = r->timed && peali_run_pending(r, c, no);
     peal_status status = peali_run_over(r, c, no);
-    if (told && status != PEAL_IN_PROGRESS) {
-        const peali_moment m = moment_of(r, c, no);
-        peali_timeline_end(&m);
-    }
+    if (told && status != PEAL_IN_PROGRESS)
+        peali_timeline_end(moment_of(r, c, no));
     return status;
 }
 
@@ -225,18 +223,14 @@ static void compute(peali_runner *r, peali_cursor *c, const peali_instr *i)
 {
     const int64_t begin_ns = r->timed ? peali_clock_ns() : 0;
     peali_run_compute(r, c, i);
-    if (r->timed) {
-        const peali_moment m = moment_of(r, c, c->pc);
-        peali_timeline_did(&m, begin_ns);
-    }
+    if (r->timed)
+        peali_timeline_did(moment_of(r, c, c->pc), begin_ns);
 }
 
 static peal_status begin_message(peali_runner *r, peali_cursor *c, const peali_instr *i)
 {
-    if (r->timed) {
-        const peali_moment m = moment_of(r, c, c->pc);
-        peali_timeline_begin(&m);
-    }
+    if (r->timed)
+        peali_timeline_begin(moment_of(r, c, c->pc));
     return peali_run_message(r, c, i);
 }
 

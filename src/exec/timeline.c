@@ -50,26 +50,26 @@ bool peali_timeline_on(void)
     return ring;
 }
 
-static void add(const peali_moment *m, char phase, int64_t begin_ns, int64_t took_ns)
+static void add(peali_moment m, char phase, int64_t begin_ns, int64_t took_ns)
 {
     pthread_mutex_lock(&lock);
-    ring[count++ % ENTRIES] = (entry){*m, begin_ns, took_ns, phase};
+    ring[count++ % ENTRIES] = (entry){m, begin_ns, took_ns, phase};
     pthread_mutex_unlock(&lock);
 }
 
-void peali_timeline_begin(const peali_moment *m)
+void peali_timeline_begin(peali_moment m)
 {
     if (peali_timeline_on())
         add(m, 'b', peali_clock_ns(), 0);
 }
 
-void peali_timeline_end(const peali_moment *m)
+void peali_timeline_end(peali_moment m)
 {
     if (peali_timeline_on())
         add(m, 'e', peali_clock_ns(), 0);
 }
 
-void peali_timeline_did(const peali_moment *m, int64_t begin_ns)
+void peali_timeline_did(peali_moment m, int64_t begin_ns)
 {
     if (peali_timeline_on())
         add(m, 'X', begin_ns, peali_clock_ns() - begin_ns);

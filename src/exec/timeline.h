@@ -25,9 +25,9 @@ typedef struct peali_moment {
 bool peali_timeline_on(void);
 
 /* M begins, or ends, now; or did from BEGIN_NS of peali_clock_ns to now. Threads: any. */
-void peali_timeline_begin(const peali_moment *m);
-void peali_timeline_end(const peali_moment *m);
-void peali_timeline_did(const peali_moment *m, int64_t begin_ns);
+void peali_timeline_begin(peali_moment m);
+void peali_timeline_end(peali_moment m);
+void peali_timeline_did(peali_moment m, int64_t begin_ns);
 
 /* Writes the file, with the entries that were recorded last: at the end of the process, and where calls fail. Threads: any. */
 void peali_timeline_save(void);

@@ -426,10 +426,8 @@ static peal_status end(peali_runner *r)
     peali_run_come_home(r);
     if (peali_load_relaxed(&r->mine->is_stuck))
         peali_store_relaxed(&r->mine->is_stuck, 0);
-    if (r->timed) {
-        const peali_moment m = peali_run_moment(r);
-        peali_timeline_end(&m);
-    }
+    if (r->timed)
+        peali_timeline_end(peali_run_moment(r));
     peali_run_count_left(r);
     r->base += (uint64_t)plan->job.slices;
     r->heard = plan->program->tells && plan->program->nreach > 1 ? r->seen : -1;
