@@ -290,7 +290,7 @@ static void config_list(void **state)
         assert_int_equal(strncmp(entry.name, "PEAL_", 5), 0);
         assert_true(entry.value[0] && entry.choices[0] && entry.meaning[0]);
     }
-    assert_int_equal(count, 21);
+    assert_int_equal(count, 22);
     assert_int_equal(peal_config_list(-1, &entry), 0);
     setenv("PEAL_LOG", "loud", 1);
     assert_int_equal(peal_config_list(0, &entry), 1);
