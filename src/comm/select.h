@@ -16,7 +16,7 @@ void peali_select_begin(peal_comm *comm);
  */
 bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job);
 
-/* The class of a job's size, 0 to 63: what is known of the memory of calls is kept for each. No larger one is pushed always. */
+/* The class of a job's size, 0 to 63: what is known of the memory of calls is kept for each. Below PUSHED all are pushed. */
 enum { PEALI_SELECT_PUSHED = 12 };
 int peali_select_size(const peal_comm *comm, peal_kind kind, const peali_job *job);
 

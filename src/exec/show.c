@@ -1,7 +1,7 @@
 /*
  * What ranks know of each other's memory where calls do not tell it (lower.h, tells), as those down a tree, whose root alone hears
  * of all: in such a call each rank shows whether it is seen, and behind one that all have left all read what all have shown. Nobody
- * shows anew before all have read. When that is, each rank counts by itself, and all alike: by the numbers of slices alone.
+ * shows anew before all have read. When that is, each rank counts by itself, and all alike: by the programs and slices of calls.
  */
 #include "exec/runner.h"
 
@@ -20,7 +20,8 @@ void peali_run_count_left(peali_runner *r)
 {
     const peali_program *p = r->plan->program;
     const int64_t base = (int64_t)r->base, last = base + r->plan->job.slices - r->lands.areas;
-    const int64_t left = p->all_wait ? base : p->mode != PEALI_PUSH ? 0 : last < base ? last : base;
+    const bool among_all = p->nreach == r->nreach; /* else it waits for fewer than there are (plans.c, without reach) */
+    const int64_t left = !among_all ? 0 : p->all_wait ? base : p->mode != PEALI_PUSH ? 0 : last < base ? last : base;
     r->left_by_all = left > r->left_by_all ? left : r->left_by_all;
 }
 
