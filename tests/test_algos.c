@@ -58,9 +58,11 @@ static const golden table[] = {
     {PEAL_ALLGATHER, "ring", {{2, 1, 1, 0}, {3, 2, 2, 0}, {4, 3, 3, 0}, {5, 4, 4, 0}, {8, 7, 7, 0}, {16, 15, 15, 0}}},
     {PEAL_ALLGATHER, "circulant", {{2, 1, 1, 0}, {3, 1, 2, 0}, {4, 2, 3, 0}, {5, 2, 4, 0}, {8, 3, 7, 0}, {16, 4, 15, 0}}},
     {PEAL_ALLGATHER, "direct", {{2, 1, 1, 0}, {3, 1, 2, 0}, {4, 1, 3, 0}, {5, 1, 4, 0}, {8, 1, 7, 0}, {16, 1, 15, 0}}},
+    {PEAL_ALLGATHER, "hierarchical", {{2, 1, 1, 0}, {3, 1, 2, 0}, {4, 1, 3, 0}, {5, 1, 4, 0}, {8, 1, 7, 0}, {16, 1, 15, 0}}},
     {PEAL_REDUCE_SCATTER, "ring", {{2, 1, 1, 1}, {3, 2, 2, 2}, {4, 3, 3, 2}, {5, 4, 4, 2}, {8, 7, 7, 2}, {16, 15, 15, 2}}},
     {PEAL_REDUCE_SCATTER, "circulant", {{2, 1, 1, 1}, {3, 1, 2, 2}, {4, 2, 3, 3}, {5, 2, 4, 3}, {8, 3, 7, 6}, {16, 4, 15, 12}}},
     {PEAL_REDUCE_SCATTER, "direct", {{2, 1, 1, 1}, {3, 1, 2, 2}, {4, 1, 3, 3}, {5, 1, 4, 4}, {8, 1, 7, 7}, {16, 1, 15, 15}}},
+    {PEAL_REDUCE_SCATTER, "hierarchical", {{2, 1, 1, 1}, {3, 1, 2, 2}, {4, 1, 3, 3}, {5, 1, 4, 4}, {8, 1, 7, 7}, {16, 1, 15, 15}}},
     {PEAL_BROADCAST, "binomial", {{1, 1, 1, 0}, {1, 1, 2, 0}, {1, 2, 2, 0}, {1, 2, 3, 0}, {1, 3, 3, 0}, {1, 4, 4, 0}}},
     {PEAL_BROADCAST, "two_tree", {{2, 1, 2, 0}, {2, 2, 2, 0}, {2, 2, 2, 0}, {2, 3, 2, 0}, {2, 3, 2, 0}, {2, 4, 2, 0}}},
     {PEAL_BROADCAST, "chain", {{1, 1, 1, 0}, {1, 2, 1, 0}, {1, 3, 1, 0}, {1, 4, 1, 0}, {1, 7, 1, 0}, {1, 15, 1, 0}}},
@@ -92,24 +94,24 @@ static void test_costs(void **state)
         }
 }
 
-/* Nodes by their sizes, 0 after the last, and what the hierarchical allreduces cost there over a ring and over trees. */
+/* Nodes by their sizes, 0 after the last, and what hierarchies cost there: allreduces over a ring and over trees, and halves. */
 typedef struct site {
     int ranks[MOST_NODES];
-    cost ring, tree;
+    cost ring, tree, scatter, gather;
 } site;
 
 static const site sites[] = {
-    {{4, 4, 3}, {12, 6, 26, 4}, {8, 4, 16, 3}},
-    {{1, 7}, {14, 4, 26, 7}, {14, 4, 26, 7}},
-    {{3, 1, 2}, {9, 6, 17, 6}, {6, 4, 11, 6}},
-    {{2, 2}, {4, 4, 6, 1}, {4, 4, 6, 1}},
-    {{4, 4, 4, 4}, {16, 8, 30, 3}, {8, 6, 16, 3}},
-    {{1, 1, 1, 1}, {4, 6, 6, 2}, {2, 4, 4, 2}},
-    {{5}, {5, 2, 8, 4}, {10, 2, 16, 4}},
-    {{1, 3, 1}, {9, 5, 16, 6}, {6, 4, 11, 6}},
-    {{2, 1, 1, 1, 2}, {10, 9, 18, 4}, {4, 6, 8, 4}},
-    {{8, 8, 8, 8}, {32, 8, 62, 7}, {16, 6, 32, 7}},
-    {{2, 3, 1, 4, 2, 2, 1}, {28, 14, 66, 8}, {8, 6, 20, 8}},
+    {{4, 4, 3}, {12, 6, 26, 4}, {8, 4, 16, 3}, {11, 2, 10, 12}, {11, 2, 12, 0}},
+    {{1, 7}, {14, 4, 26, 7}, {14, 4, 26, 7}, {8, 2, 7, 13}, {8, 2, 13, 0}},
+    {{3, 1, 2}, {9, 6, 17, 6}, {6, 4, 11, 6}, {6, 2, 5, 8}, {6, 2, 8, 0}},
+    {{2, 2}, {4, 4, 6, 1}, {4, 4, 6, 1}, {4, 2, 3, 3}, {4, 2, 3, 0}},
+    {{4, 4, 4, 4}, {16, 8, 30, 3}, {8, 6, 16, 3}, {16, 2, 15, 15}, {16, 2, 15, 0}},
+    {{1, 1, 1, 1}, {4, 6, 6, 2}, {2, 4, 4, 2}, {4, 1, 3, 3}, {4, 1, 3, 0}},
+    {{5}, {5, 2, 8, 4}, {10, 2, 16, 4}, {5, 1, 4, 4}, {5, 1, 4, 0}},
+    {{1, 3, 1}, {9, 5, 16, 6}, {6, 4, 11, 6}, {5, 2, 4, 8}, {5, 2, 8, 0}},
+    {{2, 1, 1, 1, 2}, {10, 9, 18, 4}, {4, 6, 8, 4}, {7, 2, 6, 9}, {7, 2, 9, 0}},
+    {{8, 8, 8, 8}, {32, 8, 62, 7}, {16, 6, 32, 7}, {32, 2, 31, 31}, {32, 2, 31, 0}},
+    {{2, 3, 1, 4, 2, 2, 1}, {28, 14, 66, 8}, {8, 6, 20, 8}, {15, 2, 14, 27}, {15, 2, 27, 0}},
 };
 
 static int map[MOST];
@@ -129,6 +131,10 @@ static void test_nodes(void **state)
         peal_problem p = problem_at(sites[i].ranks);
         expect(peali_algo_find(PEAL_ALLREDUCE, "hierarchical"), &p, &sites[i].ring);
         expect(peali_algo_find(PEAL_ALLREDUCE, "hierarchical_tree"), &p, &sites[i].tree);
+        p.kind = PEAL_REDUCE_SCATTER;
+        expect(peali_algo_find(p.kind, "hierarchical"), &p, &sites[i].scatter);
+        p.kind = PEAL_ALLGATHER;
+        expect(peali_algo_find(p.kind, "hierarchical"), &p, &sites[i].gather);
     }
 }
 

@@ -79,9 +79,11 @@ static const struct row {
     {PEAL_ALLGATHER, "ring", 0, 1e-9},
     {PEAL_ALLGATHER, "circulant", 0, 1e-9},
     {PEAL_ALLGATHER, "direct", 0, 1e-9},
+    {PEAL_ALLGATHER, "hierarchical", 4, 0.3}, /* the model adds up what goes on within nodes and between them at once */
     {PEAL_REDUCE_SCATTER, "ring", 0, 1e-9},
     {PEAL_REDUCE_SCATTER, "circulant", 0, 1e-9},
     {PEAL_REDUCE_SCATTER, "direct", 0, 1e-9},
+    {PEAL_REDUCE_SCATTER, "hierarchical", 4, 0.3},
     {PEAL_BROADCAST, "binomial", 0, 1e-9},
     {PEAL_BROADCAST, "chain", 0, 1e-9},
     {PEAL_BROADCAST, "two_tree", 0, 1e-9},

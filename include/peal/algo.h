@@ -166,6 +166,18 @@ PEAL_PUBLIC int peal_node_first(const peal_problem *p, int node);
 PEAL_PUBLIC int peal_node_largest(const peal_problem *p);
 
 /*
+ * The rank of node NODE that stands for RANK there: of g ranks it is floor(j*g/h), where RANK is number j of its node's h; on its
+ * own node RANK itself. The ranks of NODE that RANK stands for, first to end-1, or none. A rank that deals with each other rank
+ * of its node for each that it stands for, itself too, deals so many times at most.
+ */
+typedef struct peal_ranks {
+    int first, end;
+} peal_ranks;
+PEAL_PUBLIC int peal_node_stand(const peal_problem *p, int rank, int node);
+PEAL_PUBLIC peal_ranks peal_node_behind(const peal_problem *p, int rank, int node);
+PEAL_PUBLIC int64_t peal_node_deals(const peal_problem *p);
+
+/*
  * The neighbours of RANK in in-order binary tree TREE (0 or 1) over N ranks, which is floor(log2 N) deep. No rank has children in
  * both trees. Source: Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel
  * Computing 35, 2009.

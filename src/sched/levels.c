@@ -32,6 +32,50 @@ int peal_node_largest(const peal_problem *p)
     return most;
 }
 
+static int node_size(const peal_problem *p, int node)
+{
+    return peal_node_first(p, node + 1) - peal_node_first(p, node);
+}
+
+int peal_node_stand(const peal_problem *p, int rank, int node)
+{
+    int at = p->node ? p->node[rank] : 0;
+    int64_t number = rank - peal_node_first(p, at);
+    return peal_node_first(p, node) + (int)(number * node_size(p, node) / node_size(p, at));
+}
+
+peal_ranks peal_node_behind(const peal_problem *p, int rank, int node)
+{
+    int at = p->node ? p->node[rank] : 0, first = peal_node_first(p, node);
+    int64_t number = rank - peal_node_first(p, at), size = node_size(p, at), others = node_size(p, node);
+    return (peal_ranks){first + (int)((number * others + size - 1) / size),
+                        first + (int)(((number + 1) * others + size - 1) / size)};
+}
+
+/* The least size of a node above SIZE; 0: none is. */
+static int next_size(const peal_problem *p, int size)
+{
+    int least = 0;
+    for (int i = 0; i < p->nnodes; i++) {
+        int other = node_size(p, i);
+        least = other > size && (least == 0 || other < least) ? other : least;
+    }
+    return least;
+}
+
+/* The first rank of a node stands for the most. There are few sizes where there are many nodes. */
+int64_t peal_node_deals(const peal_problem *p)
+{
+    int64_t most = 0;
+    for (int size = next_size(p, 0); size > 0; size = next_size(p, size)) {
+        int64_t stands = 0;
+        for (int i = 0; i < p->nnodes; i++)
+            stands += (node_size(p, i) - 1) / size + 1;
+        most = stands * (size - 1) > most ? stands * (size - 1) : most;
+    }
+    return most;
+}
+
 typedef struct levels {
     peal_sched *s;
     const peal_problem *p;

@@ -145,19 +145,34 @@ static void add(part *to, peal_kind kind, const char *name, int n, double shares
     to->summed += shares * p.summed / of;
 }
 
-static void levels(shape *s, const peal_problem *p, const char *across, int row)
+/* The most ranks of the largest node that one of the smallest stands for. */
+static double most_for_one(const peal_problem *p)
 {
     int most = peal_node_largest(p), least = most;
     for (int i = 0; i < p->nnodes; i++) {
         int size = peal_node_first(p, i + 1) - peal_node_first(p, i);
         least = size < least ? size : least;
     }
-    double shares = ceil((double)most / least);
+    return ceil((double)most / least);
+}
+
+static void levels(shape *s, const peal_problem *p, const char *across, int row)
+{
+    int most = peal_node_largest(p);
+    double shares = most_for_one(p);
     add(&s->peers[PEALI_NEAR], PEAL_REDUCE_SCATTER, "direct", most, 1, 1);
     add(&s->peers[PEALI_NEAR], PEAL_ALLGATHER, "direct", most, 1, 1);
     add(&s->peers[PEALI_FAR], PEAL_REDUCE_SCATTER, "direct", row, shares, most);
     add(&s->peers[PEALI_FAR], PEAL_ALLREDUCE, across, p->nnodes / row, shares, (double)most * row);
     add(&s->peers[PEALI_FAR], PEAL_ALLGATHER, "direct", row, shares, most);
+}
+
+/* Within a node, what goes to each node is messages by itself. Sums of all that a rank stands for leave it, but one block. */
+static void two_levels(shape *s, const peal_problem *p)
+{
+    int most = peal_node_largest(p);
+    add(&s->peers[PEALI_NEAR], p->kind, "direct", most, p->nnodes, p->nnodes);
+    add(&s->peers[PEALI_FAR], p->kind, "direct", p->nnodes, reduces(p->kind) ? most_for_one(p) : 1, most);
 }
 
 /* The nodes of a row of the grid: the greatest divisor up to the root. */
@@ -180,7 +195,9 @@ static void leaders(shape *s, const peal_problem *p)
 static shape shape_of(const peal_algo *algo, const peal_problem *p)
 {
     shape s = {0};
-    if (strcmp(algo->name, "hierarchical") == 0)
+    if (strcmp(algo->name, "hierarchical") == 0 && algo->kind != PEAL_ALLREDUCE)
+        two_levels(&s, p);
+    else if (strcmp(algo->name, "hierarchical") == 0)
         levels(&s, p, "ring", 1);
     else if (strcmp(algo->name, "hierarchical_tree") == 0)
         levels(&s, p, "double_binary_tree", 1);
