@@ -25,6 +25,7 @@ typedef struct loader {
     uint32_t nlocs;
     uint32_t land_at[PEALI_CUDA_RANKS][PEALI_CUDA_SLOTS]; /* where landing slots start in their area, in units of 16 bytes */
     uint32_t tmp_at[PEALI_CUDA_LOCS];                     /* likewise the scratch buffers */
+    bool passes[PEALI_CUDA_LOCS];                         /* those that hold nothing */
     uint64_t arrives;                     /* bit per landing slot of this rank: a message fills it */
     uint32_t sent_at[PEALI_POST_SLOTS];   /* where what is sent starts, likewise */
     int sends;                            /* placed so far */
@@ -195,11 +196,53 @@ static bool place_slots(loader *l, uint32_t packs)
     return true;
 }
 
+static bool same_loc(peali_loc a, peali_loc b)
+{
+    return a.rank == b.rank && a.buf == b.buf && a.base == b.base;
+}
+
+/*
+ * Instruction K sends what the one before it makes, and no other rank within reach gets: it is stored into the message there and
+ * then. Which destination of that instruction it is; -1 where it does not.
+ */
+static int sent_at_once(const peali_program *p, int32_t k)
+{
+    const peali_instr *i = &p->instrs[k], *made = i - 1;
+    int found = -1;
+    if (k == 0 || i->kind != PEALI_I_SEND || made->kind != PEALI_I_REDUCE || made->first != i->first || made->end != i->end ||
+        made->nsrc == 0 || made->ndst == PEALI_CUDA_OPERANDS)
+        return -1;
+    for (int d = 0; d < made->ndst; d++) {
+        const peali_loc to = p->locs[made->locs + made->nsrc + d];
+        if (to.buf < 0)
+            return -1;
+        found = same_loc(to, p->locs[i->locs]) ? d : found;
+    }
+    return found;
+}
+
+/* Scratch that one instruction reads, which sends it at once, holds nothing. */
+static void find_passing(loader *l)
+{
+    const peali_program *p = l->program;
+    int reads[PEALI_CUDA_LOCS] = {0};
+    for (int32_t k = 0; k < p->ninstrs; k++)
+        for (int n = 0; n < p->instrs[k].nsrc; n++) {
+            const int buf = p->locs[p->instrs[k].locs + n].buf - PEAL_BUF_TMP;
+            if (buf >= 0)
+                reads[buf] += sent_at_once(p, k) >= 0 ? 1 : 2;
+        }
+    for (int32_t n = 0; n < p->nscratch; n++)
+        l->passes[n] = reads[n] == 1;
+}
+
 /* A scratch buffer holds any SLOT_BLOCKS blocks: the first of a part are the longest. */
 static bool place_scratch(loader *l, uint32_t packs)
 {
     uint64_t at = 0;
     for (int32_t i = 0; i < l->program->nscratch; i++) {
+        if (l->passes[i])
+            continue;
         uint32_t blocks = (uint32_t)l->program->slot_blocks[i];
         l->tmp_at[i] = (uint32_t)at;
         at += room(l->call, PEALI_CUDA_BULK, packs, 0, blocks);
@@ -330,13 +373,32 @@ static bool add(loader *l, const peali_loc *locs, int nsrc, int ndst, uint32_t f
     return true;
 }
 
-/* A send is a copy to where the message lies. */
+/* The operation before, whose destination number FOUND is sent, stores into the message too, or in place of scratch that passes. */
+static bool join(loader *l, const peali_instr *i, int found)
+{
+    const peali_loc from = l->program->locs[i->locs];
+    peali_cuda_op *op = &l->call->ops[l->call->nops - 1];
+    peali_cuda_loc *to = &l->call->locs[op->locs + op->nsrc];
+    if (from.buf >= PEAL_BUF_TMP && l->passes[from.buf - PEAL_BUF_TMP]) {
+        to[found] = to[0];
+        return true;
+    }
+    if (l->nlocs == PEALI_CUDA_LOCS)
+        return false;
+    memmove(to + 1, to, op->ndst++ * sizeof *to);
+    l->nlocs++;
+    return true;
+}
+
+/* A send is a copy to where the message lies, the first destination of its operation. */
 static bool add_message(loader *l, const peali_instr *i)
 {
     const peali_program *p = l->program;
     peali_cuda_call *c = l->call;
     const bool sends = i->kind == PEALI_I_SEND;
-    if (!add(l, p->locs + i->locs, sends, !sends, (uint32_t)p->cuts[i->first], (uint32_t)p->cuts[i->end]))
+    const uint32_t first = (uint32_t)p->cuts[i->first], end = (uint32_t)p->cuts[i->end];
+    const int found = sent_at_once(p, (int32_t)(i - p->instrs));
+    if (found >= 0 ? !join(l, i, found) : !add(l, p->locs + i->locs, sends, !sends, first, end))
         return false;
     peali_cuda_op *op = &c->ops[c->nops - 1];
     op->peer = (uint16_t)i->peer;
@@ -344,10 +406,12 @@ static bool add_message(loader *l, const peali_instr *i)
     op->number = c->messages++;
     if (!sends)
         return true;
-    if (l->nlocs == PEALI_CUDA_LOCS)
+    if (l->nlocs == PEALI_CUDA_LOCS && found < 0)
         return false;
-    c->locs[l->nlocs++] = (peali_cuda_loc){.where = PEALI_CUDA_LEAVES, .at = l->sent_at[l->sends++]};
-    op->ndst = op->nput = 1;
+    c->locs[op->locs + op->nsrc] = (peali_cuda_loc){.where = PEALI_CUDA_LEAVES, .base = op->first, .at = l->sent_at[l->sends++]};
+    l->nlocs += found < 0;
+    op->ndst += found < 0;
+    op->nput = 1;
     op->slots |= PEALI_CUDA_TO_SLOTS;
     return true;
 }
@@ -366,117 +430,6 @@ static bool add_instr(loader *l, const peali_instr *i)
             return false;
     }
     return true;
-}
-
-/* IN and OUT may be the same memory; scratch buffers are apart. */
-static bool same_memory(peali_cuda_loc a, peali_cuda_loc b)
-{
-    if (a.where <= PEALI_CUDA_OUT)
-        return b.where <= PEALI_CUDA_OUT;
-    return a.where == PEALI_CUDA_TMP && b.where == PEALI_CUDA_TMP && a.at == b.at;
-}
-
-/*
- * Does one of these operations write what the other touches? Threads take the units of an operation by their number in its range:
- * where those that have the one have the other (ALIKE), each meets only itself over the same range. Scratch is one piece.
- */
-static bool conflict(const peali_cuda_call *c, const peali_cuda_op *a, const peali_cuda_op *b, bool alike)
-{
-    bool same = alike && a->first == b->first && a->end == b->end;
-    for (int i = 0; i < a->nsrc + a->ndst; i++)
-        for (int k = 0; k < b->nsrc + b->ndst; k++) {
-            peali_cuda_loc x = c->locs[a->locs + i], y = c->locs[b->locs + k];
-            bool writes = i >= a->nsrc || k >= b->nsrc, tmp = x.where == PEALI_CUDA_TMP;
-            bool meets = tmp || (a->first < b->end && b->first < a->end);
-            if (writes && same_memory(x, y) && meets && !(same && (!tmp || x.base == y.base)))
-                return true;
-        }
-    return false;
-}
-
-typedef struct runs {
-    uint8_t run[PEALI_CUDA_OPS], at[PEALI_CUDA_OPS]; /* of how many it is one, and which */
-} runs;
-
-/* So many operations from number N on do alike, and need nothing of each other. */
-static uint32_t run_from(const peali_cuda_call *c, uint32_t n)
-{
-    const peali_cuda_op *a = &c->ops[n];
-    const unsigned kinds = PEALI_CUDA_FROM_SLOTS | PEALI_CUDA_TO_SLOTS, how = a->slots & kinds;
-    if (how == kinds || how == 0 || c->messages)
-        return 1;
-    for (uint32_t run = 1;; run++) {
-        const peali_cuda_op *b = a + run;
-        if (n + run == c->nops || run == PEALI_CUDA_LONGEST_RUN || (b->slots & kinds) != how || b->nsrc != a->nsrc ||
-            b->ndst != a->ndst)
-            return run;
-        for (uint32_t i = 0; i < run; i++)
-            if (conflict(c, a + i, b, false))
-                return run;
-    }
-}
-
-/* One thread for each unit of a slice, and a warp for each operation of a run of lines, up to a full block. */
-static uint32_t fit_threads(const peali_cuda_call *c)
-{
-    uint64_t packs = (uint64_t)c->parts * (c->slice_packs + (c->long_slices > 0)), most = PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD;
-    uint64_t units = c->proto == PEALI_CUDA_BULK ? packs : 2 * packs;
-    uint64_t threads = up(units + units / PEALI_CUDA_LINE_WORDS + 1, 32);
-    for (uint32_t n = 0, run; n < c->nops && c->proto != PEALI_CUDA_BULK; n += run) {
-        run = run_from(c, n);
-        threads = threads < 32 * run ? 32 * run : threads;
-    }
-    return (uint32_t)(threads < most ? threads : most) + PEALI_CUDA_BOARD;
-}
-
-static void find_runs(const peali_cuda_call *c, uint32_t warps, runs *r)
-{
-    for (uint32_t n = 0, run; n < c->nops; n += run) {
-        run = run_from(c, n);
-        run = c->proto == PEALI_CUDA_BULK || run <= warps ? run : 1;
-        for (uint32_t i = 0; i < run; i++) {
-            r->run[n + i] = (uint8_t)run;
-            r->at[n + i] = (uint8_t)i;
-        }
-    }
-}
-
-/* The operations of one run begin together; those of bulk, one after the other. */
-static void synchronise(peali_cuda_call *c, const runs *r)
-{
-    const bool bulk = c->proto == PEALI_CUDA_BULK;
-    for (uint32_t n = 0, since = 0, together; n < c->nops; n += together) {
-        bool sync = false;
-        together = bulk ? 1 : r->run[n];
-        for (uint32_t i = 0; i < together; i++)
-            for (uint32_t k = since; k < n && !sync; k++)
-                sync = conflict(c, &c->ops[k], &c->ops[n + i], bulk || (r->run[k] == r->run[n] && r->at[k] == i));
-        for (uint32_t i = 0; i < together; i++)
-            c->ops[n + i].order = sync ? PEALI_CUDA_SYNC : 0;
-        since = sync ? n : since;
-    }
-}
-
-void peali_cuda_order(peali_cuda_call *call, uint32_t threads)
-{
-    const bool bulk = call->proto == PEALI_CUDA_BULK;
-    const uint32_t warps = (threads - PEALI_CUDA_BOARD) / 32;
-    runs r;
-    find_runs(call, warps, &r);
-    synchronise(call, &r);
-    for (uint32_t n = 0; n < call->nops; n++) {
-        peali_cuda_op *op = &call->ops[n];
-        const bool last = r.at[n] + 1 == r.run[n], first = r.at[n] == 0;
-        if (!bulk && r.run[n] > 1) {
-            op->lane = (uint8_t)(warps / r.run[n]);
-            op->peer = (uint16_t)((255 + op->lane) / op->lane);
-            call->rare |= call->proto == PEALI_CUDA_LL;
-        }
-        if (!bulk)
-            op->order |= (uint8_t)((r.run[n] - r.at[n]) * PEALI_CUDA_RUN);
-        else if (op->slots & PEALI_CUDA_TO_SLOTS ? last : first)
-            op->order |= (uint8_t)(r.run[n] * PEALI_CUDA_RUN);
-    }
 }
 
 static void note_rare(peali_cuda_call *c)
@@ -520,6 +473,7 @@ uint32_t peali_cuda_longest(const peali_program *program, const peali_cuda_job *
     if (!for_kernels(program, job->proto) || !few_slots(program))
         return 0;
     describe_vector(&l);
+    find_passing(&l);
     return longest_slice(&l);
 }
 
@@ -533,6 +487,7 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
         return PEAL_ERR_UNSUPPORTED;
     describe_vector(&l);
     note_arrivals(&l);
+    find_passing(&l);
     if (!cut(&l, ctas))
         return PEAL_ERR_UNSUPPORTED;
     for (int32_t i = 0; i < program->ninstrs && l.packs > 0; i++)
@@ -541,7 +496,7 @@ peal_status peali_cuda_load(const peali_program *program, const peali_cuda_job *
     if (call->nops == 0) /* one that does nothing */
         call->nops = 1;
     note_neighbours(&l);
-    call->threads = fit_threads(call);
+    call->threads = peali_cuda_threads(call);
     peali_cuda_find_exchange(call, *ctas);
     peali_cuda_order(call, call->threads);
     note_rare(call);

@@ -61,6 +61,9 @@ void peali_cuda_load_direct(const peali_program *program, uint32_t most, peali_c
 /* The kernel that runs CALL, by name. */
 const char *peali_cuda_kernel(const peali_cuda_call *call);
 
+/* Of a block: one for each unit of a slice, and a warp for each operation of a run of lines, up to a full block. */
+uint32_t peali_cuda_threads(const peali_cuda_call *call);
+
 /* Which operations go together, and which wait for the others, in blocks of THREADS, those of the board among them. */
 void peali_cuda_order(peali_cuda_call *call, uint32_t threads);
 

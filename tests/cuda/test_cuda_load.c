@@ -597,11 +597,45 @@ static void refusals(void **ctx)
     }
 }
 
+/* Of rank 0 of two nodes of two, to whose other rank alone it has reach. */
+static const peali_cuda_op *first_send(peal_kind kind, const char *name, peali_cuda_call *call)
+{
+    static const int node[] = {0, 0, 1, 1};
+    static const int32_t ranks[] = {0, 1};
+    const peali_cuda_job job = {kind, 1000, PEAL_FLOAT, PEAL_SUM, 0, PEALI_CUDA_BULK, 4, 0, 0};
+    const peali_cuda_layout layout = peali_cuda_lay_out(4 << 20, 2, true);
+    const peal_problem problem = {.kind = kind, .op = PEAL_SUM, .nranks = 4, .nnodes = 2, .node = node};
+    peali_program *program;
+    uint32_t ctas, n = 0;
+    assert_int_equal(peali_lower(peali_algo_find(kind, name), &problem, &(peali_reach){2, ranks, PEALI_PUSH}, 0, &program), PEAL_OK);
+    assert_int_equal(peali_cuda_load(program, &job, &layout, call, &ctas), PEAL_OK);
+    peali_program_free(&program);
+    while (call->locs[call->ops[n].locs + call->ops[n].nsrc].where != PEALI_CUDA_LEAVES)
+        assert_true(++n < call->nops);
+    return &call->ops[n];
+}
+
+/* What is summed to be sent is stored into its message at once: in place of scratch, and beside OUT. */
+static void messages(void **ctx)
+{
+    peali_cuda_call call;
+    const peali_cuda_op *op = first_send(PEAL_REDUCE_SCATTER, "hierarchical", &call);
+    assert_true(op->nsrc == 2 && op->ndst == 1 && op->nput == 1 && op->peer == 2 && (op->slots & PEALI_CUDA_TO_SLOTS));
+    for (uint32_t n = 0; n < call.nops; n++)
+        for (int i = 0; i < call.ops[n].nsrc + call.ops[n].ndst; i++)
+            assert_int_not_equal(call.locs[call.ops[n].locs + i].where, PEALI_CUDA_TMP);
+    op = first_send(PEAL_ALLREDUCE, "hierarchical_doubling", &call);
+    assert_true(op->nsrc == 2 && op->ndst == 2 && op->nput == 1 && op->peer == 2);
+    assert_int_equal(call.locs[op->locs + 3].where, PEALI_CUDA_OUT);
+    op = first_send(PEAL_ALLGATHER, "hierarchical", &call); /* what others get, too, is not held up by a message */
+    assert_true(op->nsrc == 1 && op->ndst == 1 && op->nput == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(parts),
                                        cmocka_unit_test(runs),    cmocka_unit_test(direct),
                                        cmocka_unit_test(exchanges), cmocka_unit_test(one_way),
-                                       cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(refusals),  cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
