@@ -90,6 +90,7 @@ static const struct row {
     {PEAL_BROADCAST, "direct", 0, 1e-9},
     {PEAL_REDUCE, "direct", 0, 1e-9},
     {PEAL_REDUCE, "binomial", 0, 1e-9},
+    {PEAL_REDUCE, "chain", 0, 1e-9},
     {PEAL_REDUCE, "two_tree", 0, 0.05},
 };
 
