@@ -36,6 +36,7 @@ def arguments():
     p.add_argument("--net", default="ucx", help="Peal's transport")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--mib", type=numbers, default=[16, 64], help="vectors of goodput")
+    p.add_argument("--collective", default="allreduce", help="of the race")
     p.add_argument("--max", default="64M", help="largest vector of the race")
     p.add_argument("--factor", type=int, default=4, help="between its sizes")
     p.add_argument("--calls", type=int, default=0, help="timed calls of each size in a round (as many as 0.3 s hold)")
@@ -110,7 +111,7 @@ def overlap(q, hosts, ranks):
 def race_job(q, hosts, ranks, pml, coll):
     """Adds to each size's row what Peal and one Open MPI took in turns, in one job: (peal_us, peer_us, peal's algorithm)."""
     file = f"{q.work}/race.json"
-    command = [q.peal, "bench", "allreduce", "-b", "16", "-e", q.max, "-f", str(q.factor), "--algo", "auto", "--vs", "mpi"]
+    command = [q.peal, "bench", q.collective, "-b", "16", "-e", q.max, "-f", str(q.factor), "--algo", "auto", "--vs", "mpi"]
     command += ["--json", file] + (["-n", str(q.calls)] if q.calls else [])
     if cluster(q, hosts, ranks, command, **MCA[pml], **MCA[coll]) is None:
         return {}
@@ -165,7 +166,7 @@ def machine():
 
 def main():
     q = arguments()
-    out = {"machine": machine(), "rate": q.rate, "net": q.net, "goodput": [], "links": [], "overlap": [], "race": []}
+    out = {"machine": machine(), "collective": q.collective, "rate": q.rate, "net": q.net, "goodput": [], "links": [], "overlap": [], "race": []}
     os.makedirs(q.out, exist_ok=True)
     shapes = [(hosts, ranks) for hosts in q.hosts for ranks in q.ranks]
     print(f"# {out['machine']['cpu']}, {out['machine']['cores']} cores for all hosts, links of {q.rate}, Peal over {q.net}; load "
