@@ -80,6 +80,7 @@ static const struct row {
     {PEAL_ALLGATHER, "circulant", 0, 1e-9},
     {PEAL_ALLGATHER, "direct", 0, 1e-9},
     {PEAL_ALLGATHER, "hierarchical", 4, 0.3}, /* the model adds up what goes on within nodes and between them at once */
+    {PEAL_ALLGATHER, "hierarchical_leaders", 4, 0.03},
     {PEAL_REDUCE_SCATTER, "ring", 0, 1e-9},
     {PEAL_REDUCE_SCATTER, "circulant", 0, 1e-9},
     {PEAL_REDUCE_SCATTER, "direct", 0, 1e-9},

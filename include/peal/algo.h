@@ -158,7 +158,10 @@ typedef struct peal_levels {
 } peal_levels;
 PEAL_PUBLIC void peal_run_levels(peal_sched *s, const peal_problem *p, int rank, const peal_levels *levels);
 
-/* Runs ACROSS, an allreduce of one block, among the first ranks of the nodes, of which RANK is one: its IN is OUT. */
+/*
+ * Runs ACROSS among the first ranks of the nodes, of which RANK is one: an allreduce of one block, or an allgather of the blocks of
+ * the nodes, all of one size. Its IN is OUT.
+ */
 PEAL_PUBLIC void peal_run_leaders(peal_sched *s, const peal_problem *p, int rank, const peal_algo *across);
 
 /* The first rank of node NODE (nranks for NODE = nnodes), and the ranks of the largest node. */

@@ -82,7 +82,7 @@ static const struct row far[] = {
     {PEAL_ALLREDUCE, 2, SIZE_MAX, "hierarchical_doubling", PEALI_CUDA_BULK, 0},
     {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 256 << 10, "hierarchical_doubling", PEALI_CUDA_BULK, 0},
     {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK, 0},
-    {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical", PEALI_CUDA_LL, 0},
+    {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical_leaders", PEALI_CUDA_LL, 0},
     {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK, 0},
     {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical", PEALI_CUDA_LL, 0},
     {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK, 0},

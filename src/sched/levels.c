@@ -153,7 +153,8 @@ void peal_run_levels(peal_sched *s, const peal_problem *p, int rank, const peal_
 
 void peal_run_leaders(peal_sched *s, const peal_problem *p, int rank, const peal_algo *across)
 {
-    peal_problem leaders = {.kind = PEAL_ALLREDUCE, .op = p->op, .nranks = p->nnodes, .nnodes = 1};
+    peal_problem leaders = {.kind = across->kind, .op = p->op, .nranks = p->nnodes, .nnodes = 1};
+    bool gathers = across->kind == PEAL_ALLGATHER;
     int *ranks = peali_alloc((size_t)p->nnodes, sizeof *ranks);
     if (!ranks) {
         s->error = PEAL_ERR_MEMORY;
@@ -161,7 +162,7 @@ void peal_run_leaders(peal_sched *s, const peal_problem *p, int rank, const peal
     }
     for (int r = p->nranks - 1; r >= 0; r--)
         ranks[p->node ? p->node[r] : 0] = r;
-    peal_run(s, &(peal_call){.algo = across, .problem = &leaders, .ranks = ranks, .rank = p->node ? p->node[rank] : 0, .parts = 1,
-                             .in = PEAL_BUF_OUT});
+    peal_run(s, &(peal_call){.algo = across, .problem = &leaders, .ranks = ranks, .rank = p->node ? p->node[rank] : 0,
+                             .parts = gathers ? p->nranks : 1, .in = PEAL_BUF_OUT, .grain = gathers ? p->nranks / p->nnodes : 1});
     peali_free(ranks);
 }

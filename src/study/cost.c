@@ -184,10 +184,29 @@ static int row_of(int nodes)
     return row;
 }
 
+/* Ranges that leaders give to their nodes wrap, but those of the first and the last. */
+static void gather_by_leaders(shape *s, const peal_problem *p)
+{
+    int size = peal_node_largest(p);
+    double others = size - 1, far = 1 - 1.0 / p->nnodes, some = others > 0 && p->nnodes > 1, pieces = p->nnodes > 2 ? 2 : 1;
+    add(&s->peers[PEALI_NEAR], PEAL_ALLGATHER, "direct", size, 1, p->nnodes);
+    add(&s->peers[PEALI_FAR], PEAL_ALLGATHER, "circulant", p->nnodes, 1, 1);
+    part *near = &s->peers[PEALI_NEAR];
+    near->rounds += some;
+    near->queued += some * (pieces * others - 1);
+    near->chain += others * far;
+    near->messages += some * pieces * others;
+    near->sent += others * far;
+}
+
 /* Its leader has all the messages of a node, one after another. */
 static void leaders(shape *s, const peal_problem *p)
 {
     double others = peal_node_largest(p) - 1, some = others > 0;
+    if (p->kind == PEAL_ALLGATHER) {
+        gather_by_leaders(s, p);
+        return;
+    }
     s->peers[PEALI_NEAR] = (part){2 * some, others - some, 2 * others, others, others, others, others};
     add(&s->peers[PEALI_FAR], PEAL_ALLREDUCE, "recursive_doubling", p->nnodes, 1, 1);
 }
