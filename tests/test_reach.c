@@ -19,7 +19,7 @@
 #include "team.h"
 #include "turns.h"
 
-enum { ROOM = 1500 };
+enum { ROOM = 1500, CLASS = 64 * PEAL_REDUCE + 5 };
 
 #ifdef __SANITIZE_THREAD__
 static int rounds = 30;
@@ -141,29 +141,36 @@ static void build_long(peal_sched *s, const peal_problem *p, int rank)
 
 static const peal_algo long_ring = {.name = "long_ring", .kind = PEAL_ALLREDUCE, .build = build_long};
 
-/* As a call does it that took LONG_RING. */
-static bool play_long(peal_comm *comm, const turn *t, int32_t slices, peali_mode mode)
+/* As a call does it that took ALGO. Returns its program, or NULL where the result is wrong. */
+static const peali_program *play_algo(peal_comm *comm, const peal_algo *algo, const turn *t, int32_t slices, peali_mode mode)
 {
-    peal_problem problem = peali_comm_problem(comm, PEAL_ALLREDUCE, PEAL_SUM, 0);
-    peali_job job = {.algo = &long_ring, .count = t->count, .type = PEAL_UINT32, .slices = slices, .window = 1,
+    peal_problem problem = peali_comm_problem(comm, algo->kind, PEAL_SUM, 0);
+    peali_job job = {.kind = algo->kind, .algo = algo, .count = t->count, .type = PEAL_UINT32, .slices = slices, .window = 1,
                      .mode = mode};
     peali_task task = {&problem, &comm->reach, comm->rank, comm->runner, &comm->lands, false};
     const peali_plan *plan;
     peal_status status = peali_plans_get(&comm->plans, &task, &job, &plan);
-    if (status != PEAL_OK || plan->program->nreach != 1)
-        return false;
+    if (status != PEAL_OK)
+        return NULL;
     for (size_t i = 0; i < t->count; i++)
         t->in[i] = turn_share(t->call, t->rank, i);
     peali_run_start(comm->runner, plan, t->in, t->out, comm->sequence++);
+    peali_run_show(comm->runner, CLASS);
     while ((status = peali_run_step(comm->runner)) == PEAL_IN_PROGRESS)
         peali_run_rest(comm->runner);
-    for (size_t i = 0; i < t->count && status == PEAL_OK; i++) {
+    for (size_t i = 0; i < t->count && status == PEAL_OK && (algo->kind == PEAL_ALLREDUCE || t->rank == 0); i++) {
         uint32_t sum = 0;
         for (int r = 0; r < t->n; r++)
             sum += turn_share(t->call, r, i);
         status = t->out[i] == sum ? PEAL_OK : PEAL_ERR_MISMATCH;
     }
-    return status == PEAL_OK && peali_run_seen(comm->runner) < 0;
+    return status == PEAL_OK ? plan->program : NULL;
+}
+
+static bool play_long(peal_comm *comm, const turn *t, int32_t slices, peali_mode mode)
+{
+    const peali_program *program = play_algo(comm, &long_ring, t, slices, mode);
+    return program && program->nreach == 1 && peali_run_seen(comm->runner) < 0;
 }
 
 static void play_limits(peal_comm *comm, int rank, void *ctx)
@@ -191,6 +198,71 @@ static void test_too_many_flags(void **state)
         for (int r = 0; r < 3; r++)
             assert_int_equal(wrong[r], 0);
     }
+}
+
+/* Each block of everybody's vector to the root by itself: so many landing slots no rank has, but flags enough. */
+static void build_pieces(peal_sched *s, const peal_problem *p, int rank)
+{
+    enum { PIECES = PEALI_REACH_SLOTS + 1 };
+    peal_blocks(s, PIECES);
+    if (rank == 0)
+        peal_copy(s, peal_out(0, PIECES), peal_in(0, PIECES));
+    for (int i = 0; i < PIECES; i++)
+        for (int r = 1; r < p->nranks; r++)
+            if (rank == r) {
+                peal_send(s, 0, peal_in(i, 1));
+            } else if (rank == 0) {
+                peal_recv(s, r, peal_tmp(r, i));
+                peal_reduce_into(s, peal_out(i, 1), peal_tmp(r, i));
+            }
+}
+
+static const peal_algo pieces = {.name = "pieces", .kind = PEAL_REDUCE, .build = build_pieces};
+
+static void play_pieces(peal_comm *comm, int rank, void *ctx)
+{
+    int *wrong = ctx, n = peal_comm_size(comm);
+    uint32_t data[2 * ROOM];
+    for (unsigned k = 0; k < 4 && wrong[rank] == 0; k++) {
+        turn t = {.call = k, .n = n, .rank = rank, .count = k % 2 ? ROOM : 7, .in = data, .out = data + ROOM};
+        const peali_program *program = play_algo(comm, &pieces, &t, 1, PEALI_PUSH);
+        wrong[rank] = !program || program->nreach != n || program->mode != PEALI_PULL;
+    }
+}
+
+/* With more landing slots than there are, but not flags, peers are read. */
+static void test_too_many_landings(void **state)
+{
+    int wrong[3] = {0};
+    const peali_layout push = {.push = true}, layouts[3] = {push, push, push};
+    assert_int_equal(team_run_in(3, layouts, play_pieces, wrong), PEAL_OK);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(wrong[r], 0);
+}
+
+/* What memory a reduce met is read behind a call of which each rank knows that all have left the reduce: not one by messages. */
+static void play_showing(peal_comm *comm, int rank, void *ctx)
+{
+    int *wrong = ctx, n = peal_comm_size(comm);
+    const peal_algo *tree = peali_algo_find(PEAL_REDUCE, "two_tree"), *all = peali_algo_find(PEAL_ALLREDUCE, "two_shot");
+    uint32_t data[2 * ROOM];
+    turn t = {.n = n, .rank = rank, .count = 100, .in = data, .out = data + ROOM};
+    wrong[rank] |= !play_algo(comm, tree, &t, 1, PEALI_PULL);
+    for (int k = 0; k < 3; k++) {
+        wrong[rank] |= !play_long(comm, &t, 1, PEALI_PULL);
+        wrong[rank] |= peali_run_look(comm->runner, CLASS) >= 0;
+    }
+    for (int k = 0; k < 2; k++)
+        wrong[rank] |= !play_algo(comm, all, &t, 1, PEALI_PULL);
+    wrong[rank] |= peali_run_look(comm->runner, CLASS) < 0;
+}
+
+static void test_who_has_left_is_not_counted_by_messages(void **state)
+{
+    int wrong[4] = {0};
+    assert_int_equal(team_run(4, play_showing, wrong), PEAL_OK);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(wrong[r], 0);
 }
 
 /* How many landing slots of a two-shot allreduce among N have one reader each, and data beside their lines. */
@@ -229,8 +301,13 @@ int main(int argc, char **argv)
     rounds = argc > 1 ? atoi(argv[1]) : rounds;
     calls = argc > 2 ? atoi(argv[2]) : calls;
     first_seed = argc > 3 ? atoi(argv[3]) : first_seed;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_calls_in_a_row), cmocka_unit_test(test_nobody_has_to_ask),
-                                       cmocka_unit_test(test_too_many_flags),
-                                       cmocka_unit_test(test_who_reads_alone)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_calls_in_a_row),
+        cmocka_unit_test(test_nobody_has_to_ask),
+        cmocka_unit_test(test_too_many_flags),
+        cmocka_unit_test(test_too_many_landings),
+        cmocka_unit_test(test_who_has_left_is_not_counted_by_messages),
+        cmocka_unit_test(test_who_reads_alone),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

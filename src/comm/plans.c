@@ -67,17 +67,20 @@ static unsigned set_of(const peali_job *job)
     return (unsigned)(h >> 40 ^ h) % PLAN_SETS;
 }
 
-/* Ranks within reach find the same landings, so where these are too large all of them pull. */
+/* Ranks within reach find the same landings, so where these are too many, or too large, all of them pull. */
 static peal_status make_fitting(peali_plans *plans, const peali_task *task, const peali_job *job, peali_plan **out)
 {
     peali_program *program;
     peali_job pulls = *job;
     peal_status status = program_of(plans, task, job, &program);
-    if (status == PEAL_OK)
-        status = peali_plan_make(program, job, out);
-    if (status != PEAL_OK || (*out)->land_bytes <= task->lands->bytes)
+    if (status != PEAL_OK)
         return status;
-    peali_plan_free(out);
+    if (job->mode != PEALI_PUSH || program->nreach == task->reach->nranks) {
+        status = peali_plan_make(program, job, out);
+        if (status != PEAL_OK || (*out)->land_bytes <= task->lands->bytes)
+            return status;
+        peali_plan_free(out);
+    }
     pulls.mode = PEALI_PULL;
     status = program_of(plans, task, &pulls, &program);
     return status == PEAL_OK ? peali_plan_make(program, job, out) : status;
