@@ -1,6 +1,7 @@
 /* A new thread inherits the signals that are blocked, so all are while it is made. */
 #include "base/thread.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <time.h>
@@ -13,6 +14,12 @@ int peali_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     int error = pthread_create(thread, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
+}
+
+bool peali_thread_has_one_core(void)
+{
+    cpu_set_t set; /* where there are more cores than it holds, one is not all */
+    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1;
 }
 
 void peali_thread_cond_init(pthread_cond_t *cond)

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "comm/transport.h"
 #include "net/net_shared.h"
 #include "topo/fabric.h"
@@ -268,6 +269,9 @@ static peal_status begin(peali_device *d, const peali_team_mail *mail)
     d->gpu = (struct peali_proxy_device){d->team, flush_device};
     peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "messages of this rank's GPU lie in %s memory, %zu KiB",
               mail->device ? "its" : "host", mail->bytes >> 10);
+    if (peali_thread_has_one_core())
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "this rank is bound to one core, which it shares with the thread of "
+                  "its GPU's messages: slow; start with mpirun --bind-to none, or srun -c 2");
     return peali_proxy_begin(d->nets, d->nnets, &box, &d->proxy);
 }
 

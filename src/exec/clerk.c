@@ -1,7 +1,8 @@
 /*
  * A kernel cannot wake a thread: while something moves, and a little longer, a clerk looks again and again; then it naps, for
  * longer and longer, so that what a graph orders after a pause waits a millisecond at most, and what is under way much less. What
- * the host enqueues wakes it.
+ * the host enqueues wakes it. Where it has one core, together with those who wait for it, and may look on and on, as CUDA does, it
+ * naps at once: who wakes gets the core, who yields it waits for the end of the other's turn, which is milliseconds.
  */
 #include "exec/clerk.h"
 
@@ -27,7 +28,8 @@ typedef struct clerk {
     peali_errand *errands;
     bool napping, ending;
     int wanted;    /* threads that want the lock, which the clerk leaves to them */
-    unsigned idle; /* passes in which nothing moved */
+    unsigned looks; /* in vain, before it naps */
+    unsigned idle;  /* passes in which nothing moved */
     bool busy;     /* something was under way in the last one */
     pthread_t thread;
 } clerk;
@@ -55,7 +57,7 @@ void peali_clerk_unlock(const peali_errand *errand)
 /* A pass over all errands: did anything move? */
 static bool pass(clerk *c)
 {
-    bool moved = false, rested = c->idle > LOOKS;
+    bool moved = false, rested = c->idle > c->looks;
     c->busy = false;
     for (peali_errand *j = c->errands; j; j = j->next) {
         moved |= j->pass(j, rested);
@@ -66,7 +68,8 @@ static bool pass(clerk *c)
 
 static void nap(clerk *c)
 {
-    int64_t ns = (int64_t)NAP_NS << (c->busy ? 0 : c->idle - LOOKS < 16 ? c->idle - LOOKS : 16);
+    const unsigned naps = c->idle - c->looks;
+    int64_t ns = (int64_t)NAP_NS << (c->busy ? 0 : naps < 16 ? naps : 16);
     peali_store_relaxed(&c->napping, true);
     if (peali_thread_cond_wait(&c->news, &c->lock, ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS))
         c->idle = 0;
@@ -79,7 +82,7 @@ static void *work(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->ending) {
         c->idle = pass(c) ? 0 : c->idle + 1;
-        if (c->idle > LOOKS) {
+        if (c->idle > c->looks) {
             nap(c);
             continue;
         }
@@ -147,6 +150,7 @@ static int start_thread(clerk *c)
 {
     c->ending = false;
     c->idle = 0;
+    c->looks = peali_thread_has_one_core() ? 0 : LOOKS;
     return peali_thread_start(&c->thread, work, c);
 }
 
