@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "lower/lower.h"
 
 enum { MOST_RANKS = 64 };
@@ -232,6 +233,25 @@ static void test_tree_keeps_its_shape(void **state)
     }
 }
 
+/* A rank's first call takes as long: among many ranks of many nodes, by so many messages within a node, it once took 41 s. */
+static void test_many_ranks_of_many_nodes(void **state)
+{
+    enum { NODES = 16, PER_NODE = 64, N = NODES * PER_NODE, MOST_S = 10 };
+    static int node[N];
+    static int32_t ranks[PER_NODE];
+    const peal_problem problem = {.kind = PEAL_ALLGATHER, .op = PEAL_SUM, .nranks = N, .nnodes = NODES, .node = node};
+    peali_program *program;
+    for (int r = 0; r < N; r++)
+        node[r] = r / PER_NODE;
+    for (int r = 0; r < PER_NODE; r++)
+        ranks[r] = r;
+    int64_t before = peali_clock_ns();
+    assert_int_equal(peali_lower(peali_algo_find(PEAL_ALLGATHER, "hierarchical"), &problem,
+                                 &(peali_reach){PER_NODE, ranks, PEALI_PULL}, 0, &program), PEAL_OK);
+    assert_in_range((peali_clock_ns() - before) / 1000000, 0, MOST_S * 1000);
+    peali_program_free(&program);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,7 +259,7 @@ int main(void)
         cmocka_unit_test(test_ring_keeps_its_shape),  cmocka_unit_test(test_one_shot_push),
         cmocka_unit_test(test_recursive_multiplying), cmocka_unit_test(test_sra_knomial),
         cmocka_unit_test(test_tree_keeps_its_shape),  cmocka_unit_test(test_place),
-        cmocka_unit_test(test_shown),
+        cmocka_unit_test(test_shown),                 cmocka_unit_test(test_many_ranks_of_many_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

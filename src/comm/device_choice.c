@@ -189,7 +189,7 @@ static const struct row *find(const peal_comm *comm, const peali_call *c, const 
 
 const peal_algo *peali_device_shorter(const peal_comm *comm, const peali_call *c, const peal_algo *after)
 {
-    static const char *const names[] = {"hierarchical_halving", "rabenseifner", "circulant"};
+    static const char *const names[] = {"hierarchical_halving", "rabenseifner", "circulant", "ring"};
     enum { NAMES = sizeof names / sizeof names[0] };
     const peal_problem problem = peali_device_problem(comm, c);
     int k = NAMES;

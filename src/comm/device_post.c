@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/arena.h"
+#include "base/atomics.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
@@ -269,7 +270,8 @@ static peal_status begin(peali_device *d, const peali_team_mail *mail)
     d->gpu = (struct peali_proxy_device){d->team, flush_device};
     peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, comm->rank, "messages of this rank's GPU lie in %s memory, %zu KiB",
               mail->device ? "its" : "host", mail->bytes >> 10);
-    if (peali_thread_has_one_core())
+    static int told; /* in this process */
+    if (peali_thread_has_one_core() && peali_add_relaxed(&told, 1) == 0)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "this rank is bound to one core, which it shares with the thread of "
                   "its GPU's messages: slow; start with mpirun --bind-to none, or srun -c 2");
     return peali_proxy_begin(d->nets, d->nnets, &box, &d->proxy);

@@ -221,19 +221,22 @@ static int sent_at_once(const peali_program *p, int32_t k)
     return found;
 }
 
-/* Scratch that one instruction reads, which sends it at once, holds nothing. */
+/* Scratch that one instruction writes, and one reads, which sends it at once, holds nothing. */
 static void find_passing(loader *l)
 {
     const peali_program *p = l->program;
-    int reads[PEALI_CUDA_LOCS] = {0};
-    for (int32_t k = 0; k < p->ninstrs; k++)
-        for (int n = 0; n < p->instrs[k].nsrc; n++) {
-            const int buf = p->locs[p->instrs[k].locs + n].buf - PEAL_BUF_TMP;
+    int uses[PEALI_CUDA_LOCS] = {0};
+    for (int32_t k = 0; k < p->ninstrs; k++) {
+        const peali_instr *i = &p->instrs[k];
+        for (int n = 0; n < i->nsrc + i->ndst; n++) {
+            const int buf = p->locs[i->locs + n].buf - PEAL_BUF_TMP;
+            const bool once = n < i->nsrc ? sent_at_once(p, k) >= 0 : k + 1 < p->ninstrs && sent_at_once(p, k + 1) == n - i->nsrc;
             if (buf >= 0)
-                reads[buf] += sent_at_once(p, k) >= 0 ? 1 : 2;
+                uses[buf] += once ? 1 : 3;
         }
+    }
     for (int32_t n = 0; n < p->nscratch; n++)
-        l->passes[n] = reads[n] == 1;
+        l->passes[n] = uses[n] == 2;
 }
 
 /* A scratch buffer holds any SLOT_BLOCKS blocks: the first of a part are the longest. */

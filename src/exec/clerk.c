@@ -57,7 +57,7 @@ void peali_clerk_unlock(const peali_errand *errand)
 /* A pass over all errands: did anything move? */
 static bool pass(clerk *c)
 {
-    bool moved = false, rested = c->idle > c->looks;
+    bool moved = false, rested = c->idle > LOOKS;
     c->busy = false;
     for (peali_errand *j = c->errands; j; j = j->next) {
         moved |= j->pass(j, rested);

@@ -113,6 +113,7 @@ static peal_status build(driver *d)
     w->code = peali_work_get(w, (size_t)n, sizeof *w->code);
     w->landings = peali_work_get(w, (size_t)n, sizeof *w->landings);
     w->outgoing = peali_work_get(w, (size_t)n, sizeof *w->outgoing);
+    w->run_by = peali_work_get(w, (size_t)n, sizeof *w->run_by);
     peal_status status = PEAL_OK;
     for (int x = 0; x < n && status == PEAL_OK; x++)
         status = build_one(d, x);

@@ -84,6 +84,8 @@ typedef struct peali_work {
     peali_cell *cells;   /* ncells of each rank: pieces, then scratch buffers */
     peali_vec *code;     /* per rank: its peali_rec in order */
     peali_vec pendings;  /* all, in order of birth */
+    peali_vec *run_by;   /* per rank: those that it runs, likewise, but for some that are stored */
+    int nested;          /* calls that go through one of these */
     peali_vec *landings; /* per rank: its peali_landing */
     peali_outgoing *outgoing; /* per rank */
     int32_t nrecs;

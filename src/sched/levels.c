@@ -52,25 +52,38 @@ peal_ranks peal_node_behind(const peal_problem *p, int rank, int node)
                         first + (int)(((number + 1) * others + size - 1) / size)};
 }
 
+/* The first rank behind RANK's node. */
+static int next_node(const peal_problem *p, int rank)
+{
+    int r = rank + 1;
+    while (r < p->nranks && p->node && p->node[r] == p->node[rank])
+        r++;
+    return p->node ? r : p->nranks;
+}
+
 /* The least size of a node above SIZE; 0: none is. */
 static int next_size(const peal_problem *p, int size)
 {
     int least = 0;
-    for (int i = 0; i < p->nnodes; i++) {
-        int other = node_size(p, i);
-        least = other > size && (least == 0 || other < least) ? other : least;
+    for (int r = 0, end; r < p->nranks; r = end) {
+        end = next_node(p, r);
+        least = end - r > size && (least == 0 || end - r < least) ? end - r : least;
     }
     return least;
 }
 
-/* The first rank of a node stands for the most. There are few sizes where there are many nodes. */
+/* The first rank of a node stands for the most. */
 int64_t peal_node_deals(const peal_problem *p)
 {
-    int64_t most = 0;
+    int64_t most = 0, largest = peal_node_largest(p);
+    if (largest * p->nnodes == p->nranks)
+        return p->nnodes * (largest - 1);
     for (int size = next_size(p, 0); size > 0; size = next_size(p, size)) {
         int64_t stands = 0;
-        for (int i = 0; i < p->nnodes; i++)
-            stands += (node_size(p, i) - 1) / size + 1;
+        for (int r = 0, end; r < p->nranks; r = end) {
+            end = next_node(p, r);
+            stands += (end - r - 1) / size + 1;
+        }
         most = stands * (size - 1) > most ? stands * (size - 1) : most;
     }
     return most;

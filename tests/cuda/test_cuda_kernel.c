@@ -90,8 +90,8 @@ static void in_place_of_peers(void **ctx)
         gpus_call calls[1024];
         int ncalls = 0;
         for (int a = 0; peali_algos[a]; a++) {
-            const unsigned step = goes_direct(peali_algos[a]) ? 1 : 7; /* of the others, some of each size */
-            for (unsigned k = step > 1 ? (unsigned)a % 7 : 0; k < 28 && fits(peali_algos[a], n, 0); k += step) {
+            const unsigned step = goes_direct(peali_algos[a]) ? 1 : 5; /* of the others, some */
+            for (unsigned k = step > 1 ? (unsigned)a % 5 : 0; k < 28 && fits(peali_algos[a], n, 0); k += step) {
                 gpus_call c = call_of(peali_algos[a], n, PEALI_CUDA_BULK, counts[k % 7]);
                 c.in_place = k & 1;
                 c.in_shift = k & 2 ? some_shift() : 0;

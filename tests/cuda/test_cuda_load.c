@@ -597,23 +597,55 @@ static void refusals(void **ctx)
     }
 }
 
-/* Of rank 0 of two nodes of two, to whose other rank alone it has reach. */
-static const peali_cuda_op *first_send(peal_kind kind, const char *name, peali_cuda_call *call)
+/* Rank 0 of N, of which 0 and 1 are on one node. */
+static void load_far(const peal_algo *algo, int n, size_t count, peali_cuda_call *call)
 {
     static const int node[] = {0, 0, 1, 1};
     static const int32_t ranks[] = {0, 1};
-    const peali_cuda_job job = {kind, 1000, PEAL_FLOAT, PEAL_SUM, 0, PEALI_CUDA_BULK, 4, 0, 0};
+    const peali_cuda_job job = {algo->kind, count, PEAL_FLOAT, PEAL_SUM, 0, PEALI_CUDA_BULK, 4, 0, 0};
     const peali_cuda_layout layout = peali_cuda_lay_out(4 << 20, 2, true);
-    const peal_problem problem = {.kind = kind, .op = PEAL_SUM, .nranks = 4, .nnodes = 2, .node = node};
+    const peal_problem problem = {.kind = algo->kind, .op = PEAL_SUM, .nranks = n, .nnodes = 2, .node = node};
     peali_program *program;
-    uint32_t ctas, n = 0;
-    assert_int_equal(peali_lower(peali_algo_find(kind, name), &problem, &(peali_reach){2, ranks, PEALI_PUSH}, 0, &program), PEAL_OK);
+    uint32_t ctas;
+    assert_int_equal(peali_lower(algo, &problem, &(peali_reach){2, ranks, PEALI_PUSH}, 0, &program), PEAL_OK);
     assert_int_equal(peali_cuda_load(program, &job, &layout, call, &ctas), PEAL_OK);
     peali_program_free(&program);
+}
+
+static const peali_cuda_op *first_send(peal_kind kind, const char *name, peali_cuda_call *call)
+{
+    uint32_t n = 0;
+    load_far(peali_algo_find(kind, name), 4, 1000, call);
     while (call->locs[call->ops[n].locs + call->ops[n].nsrc].where != PEALI_CUDA_LEAVES)
         assert_true(++n < call->nops);
     return &call->ops[n];
 }
+
+/* Rank 0 gives two sums away by the same slot: one to rank 1, within reach, whose answer to rank 2 keeps them apart. */
+static void build_again(peal_sched *s, const peal_problem *p, int rank)
+{
+    peal_blocks(s, 1);
+    for (int to = 1; to < 3 && rank == 0; to++) {
+        peal_recv(s, 1, peal_tmp(0, 0));
+        peal_reduce_into(s, peal_tmp(0, 0), peal_in(0, 1));
+        peal_send(s, to, peal_tmp(0, 0));
+    }
+    if (rank == 0)
+        peal_recv(s, 2, peal_out(0, 1));
+    if (rank == 1) {
+        peal_send(s, 0, peal_in(0, 1));
+        peal_recv(s, 0, peal_out(0, 1));
+        peal_send(s, 2, peal_out(0, 1));
+        peal_send(s, 0, peal_in(0, 1));
+    }
+    if (rank == 2) {
+        peal_recv(s, 1, peal_tmp(0, 0));
+        peal_recv(s, 0, peal_out(0, 1));
+        peal_send(s, 0, peal_out(0, 1));
+    }
+}
+
+static const peal_algo again = {.name = "again", .kind = PEAL_ALLREDUCE, .build = build_again};
 
 /* What is summed to be sent is stored into its message at once: in place of scratch, and beside OUT. */
 static void messages(void **ctx)
@@ -627,6 +659,11 @@ static void messages(void **ctx)
     op = first_send(PEAL_ALLREDUCE, "hierarchical_doubling", &call);
     assert_true(op->nsrc == 2 && op->ndst == 2 && op->nput == 1 && op->peer == 2);
     assert_int_equal(call.locs[op->locs + 3].where, PEALI_CUDA_OUT);
+    load_far(&again, 3, 1 << 20, &call);
+    for (uint32_t n = 0; n < call.nops; n++)
+        for (int i = 0; i < call.ops[n].nsrc + call.ops[n].ndst; i++)
+            assert_true(call.locs[call.ops[n].locs + i].where != PEALI_CUDA_TMP ||
+                        call.slice_packs * (uint64_t)PEALI_CUDA_PACK <= call.layout.tmp_bytes);
     op = first_send(PEAL_ALLGATHER, "hierarchical", &call); /* what others get, too, is not held up by a message */
     assert_true(op->nsrc == 1 && op->ndst == 1 && op->nput == 1);
 }
