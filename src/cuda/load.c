@@ -196,11 +196,6 @@ static bool place_slots(loader *l, uint32_t packs)
     return true;
 }
 
-static bool same_loc(peali_loc a, peali_loc b)
-{
-    return a.rank == b.rank && a.buf == b.buf && a.base == b.base;
-}
-
 /*
  * Instruction K sends what the one before it makes, and no other rank within reach gets: it is stored into the message there and
  * then. Which destination of that instruction it is; -1 where it does not.
@@ -216,7 +211,7 @@ static int sent_at_once(const peali_program *p, int32_t k)
         const peali_loc to = p->locs[made->locs + made->nsrc + d];
         if (to.buf < 0)
             return -1;
-        found = same_loc(to, p->locs[i->locs]) ? d : found;
+        found = peali_loc_same(to, p->locs[i->locs]) ? d : found;
     }
     return found;
 }

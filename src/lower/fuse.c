@@ -7,11 +7,6 @@
 
 #include <string.h>
 
-static bool same(peali_loc a, peali_loc b)
-{
-    return a.rank == b.rank && a.buf == b.buf && a.base == b.base;
-}
-
 static bool meets(const peali_pending *p, int32_t first, int32_t end)
 {
     return p->live && p->first < end && first < p->end;
@@ -212,7 +207,7 @@ static void store_readers(peali_work *w, peali_link *readers, peali_move to, con
 {
     for (peali_link *l = readers; l; l = l->next) {
         peali_pending *p = l->what;
-        bool dies = p->ndst == 1 && same(p->dst[0], to.d) && p->first >= to.first && p->end <= to.end;
+        bool dies = p->ndst == 1 && peali_loc_same(p->dst[0], to.d) && p->first >= to.first && p->end <= to.end;
         bool touched = to.d.buf >= PEAL_BUF_TMP ? p->live : meets(p, to.first, to.end);
         if (p != self && touched && !dies)
             store(w, p);
@@ -296,7 +291,7 @@ static void copy(peali_work *w, const peali_move *m)
     if (p && dead)
         drop(p, m->s);
     overwrite(w, m, NULL);
-    if (same(src, m->d))
+    if (peali_loc_same(src, m->d))
         return;
     peali_pending *q = fresh(w, m, src);
     if (p && p->allowed && src.rank != m->rank)
@@ -432,12 +427,14 @@ static peali_vec *live_of(peali_work *w, int32_t rank)
 {
     peali_vec *v = &w->run_by[rank];
     int32_t n = 0;
-    for (int32_t i = 0; i < v->n && w->nested == 0; i++) {
+    if (w->nested > 0)
+        return v;
+    for (int32_t i = 0; i < v->n; i++) {
         peali_pending *p = v->at[i];
         v->at[n] = p;
         n += p->live;
     }
-    v->n = w->nested == 0 ? n : v->n;
+    v->n = n;
     return v;
 }
 

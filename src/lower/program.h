@@ -9,6 +9,7 @@
 #define PEALI_PROGRAM_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum peali_instr_kind {
@@ -25,6 +26,11 @@ typedef struct peali_loc {
     int16_t buf;  /* PEAL_BUF_IN, PEAL_BUF_OUT, scratch from PEAL_BUF_TMP on; -1 - i: landing slot i of that rank */
     int32_t base; /* scratch: the cut at which its contents begin; else 0 */
 } peali_loc;
+
+static inline bool peali_loc_same(peali_loc a, peali_loc b)
+{
+    return a.rank == b.rank && a.buf == b.buf && a.base == b.base;
+}
 
 typedef struct peali_instr {
     uint8_t kind;
