@@ -25,6 +25,13 @@ void peali_clock_sleep(int64_t ns);
 /* Gives the core to another thread that wants it. */
 void peali_clock_yield(void);
 
+/*
+ * The same for a thread that should have a core of its own. Where another, which never rests, has taken it for a turn, this one
+ * naps for the next 50 ms instead of yielding: who wakes gets the core, who yields it waits for the end of such turns, which are
+ * milliseconds.
+ */
+void peali_clock_give_way(void);
+
 /* How often so far the calling thread, which could have gone on, had to make way for another. */
 long peali_clock_taken(void);
 

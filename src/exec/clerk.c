@@ -1,8 +1,7 @@
 /*
  * A kernel cannot wake a thread: while something moves, and a little longer, a clerk looks again and again; then it naps, for
  * longer and longer, so that what a graph orders after a pause waits a millisecond at most, and what is under way much less. What
- * the host enqueues wakes it. Where it has one core, together with those who wait for it, and may look on and on, as CUDA does, it
- * naps at once: who wakes gets the core, who yields it waits for the end of the other's turn, which is milliseconds.
+ * the host enqueues wakes it.
  */
 #include "exec/clerk.h"
 
@@ -28,8 +27,7 @@ typedef struct clerk {
     peali_errand *errands;
     bool napping, ending;
     int wanted;    /* threads that want the lock, which the clerk leaves to them */
-    unsigned looks; /* in vain, before it naps */
-    unsigned idle;  /* passes in which nothing moved */
+    unsigned idle; /* passes in which nothing moved */
     bool busy;     /* something was under way in the last one */
     pthread_t thread;
 } clerk;
@@ -68,7 +66,7 @@ static bool pass(clerk *c)
 
 static void nap(clerk *c)
 {
-    const unsigned naps = c->idle - c->looks;
+    const unsigned naps = c->idle - LOOKS;
     int64_t ns = (int64_t)NAP_NS << (c->busy ? 0 : naps < 16 ? naps : 16);
     peali_store_relaxed(&c->napping, true);
     if (peali_thread_cond_wait(&c->news, &c->lock, ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS))
@@ -82,13 +80,13 @@ static void *work(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->ending) {
         c->idle = pass(c) ? 0 : c->idle + 1;
-        if (c->idle > c->looks) {
+        if (c->idle > LOOKS) {
             nap(c);
             continue;
         }
         pthread_mutex_unlock(&c->lock);
         if (c->idle % YIELD_EVERY == 1)
-            peali_clock_yield();
+            peali_clock_give_way();
         while (peali_load_relaxed(&c->wanted) > 0)
             peali_clock_yield();
         pthread_mutex_lock(&c->lock);
@@ -150,7 +148,6 @@ static int start_thread(clerk *c)
 {
     c->ending = false;
     c->idle = 0;
-    c->looks = peali_thread_has_one_core() ? 0 : LOOKS;
     return peali_thread_start(&c->thread, work, c);
 }
 

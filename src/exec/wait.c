@@ -496,14 +496,14 @@ int peali_run_wanted;
  * Ranks that have cores enough may share them with others: those of another communicator, or of another program. So the kernel is
  * asked how often it let somebody else run.
  */
-static void give_core_away(void)
+static void give_core_away(bool outnumbered)
 {
     static _Thread_local unsigned yields;
     static _Thread_local long before;
     unsigned turn = yields++ % YIELDS_A_LOOK;
     if (turn == 0)
         before = peali_clock_taken();
-    peali_clock_yield();
+    outnumbered ? peali_clock_yield() : peali_clock_give_way();
     if (turn < YIELDS_A_LOOK - 1)
         return;
     long times = peali_clock_taken() - before;
@@ -518,7 +518,7 @@ void peali_run_rest(const peali_runner *r)
     if (nap > 0)
         peali_clock_sleep(nap);
     else if (yields(r))
-        give_core_away();
+        give_core_away(r->outnumbered);
     else
         peali_clock_pause();
 }
