@@ -69,10 +69,9 @@ static value *cell(world *w, int rank, int buf, int block)
     return &w->mem[rank][buf * w->nblocks + block];
 }
 
-/* Element I of an operation's range: scratch is filled from its start, whatever blocks it holds. */
 static value *element(world *w, int rank, int buf, const peali_op *op, int i)
 {
-    return cell(w, rank, buf, buf >= PEAL_BUF_TMP ? i : op->first + i);
+    return cell(w, rank, buf, op->first + i);
 }
 
 static bool given(const world *w, int rank, int buf, int block)
@@ -95,6 +94,14 @@ static bool given(const world *w, int rank, int buf, int block)
 static value poison(int rank, int at)
 {
     return (value){runner_mix((uint64_t)rank * 77777 + (uint64_t)at + 1) | 1, runner_mix((uint64_t)at)};
+}
+
+/* Scratch that OP fills lies at its start, whatever blocks these are: it holds no others any more. */
+static void fill(world *w, int rank, const peali_op *op)
+{
+    for (int b = 0; op->dst >= PEAL_BUF_TMP && b < w->nblocks; b++)
+        if (b < op->first || b >= op->end)
+            *cell(w, rank, op->dst, b) = poison(rank, op->dst * w->nblocks + b);
 }
 
 /* What IN or OUT holds at the start. */
@@ -140,6 +147,7 @@ static bool deliver(world *w, int rank, int i)
     const peali_op *send = op_of(w, from, k);
     if (send->end - send->first != recv->end - recv->first)
         return false;
+    fill(w, rank, recv);
     for (int e = 0; e < recv->end - recv->first; e++) {
         value *from_now = element(w, from, send->src, send, e), *from_then = &w->mail[from][k * w->nblocks + e];
         *element(w, rank, recv->dst, recv, e) = w->early ? *from_then : *from_now;
@@ -160,6 +168,8 @@ static void start_send(world *w, int rank, int i)
 static void run_local(world *w, int rank, int i)
 {
     const peali_op *op = op_of(w, rank, i);
+    if (op->verb == PEALI_COPY)
+        fill(w, rank, op);
     for (int e = 0; e < op->end - op->first; e++) {
         value *d = element(w, rank, op->dst, op, e), s = *element(w, rank, op->src, op, e);
         *d = op->verb == PEALI_REDUCE ? add(*d, s) : s;

@@ -33,8 +33,7 @@ typedef struct lists {
 
 static value *list_at(const lists *l, int rank, int buf, const peali_op *op, int e)
 {
-    int base = buf >= PEAL_BUF_TMP ? 0 : op->first;
-    return &l->mem[rank][buf * l->nblocks + base + e];
+    return &l->mem[rank][buf * l->nblocks + op->first + e];
 }
 
 static int nth_send(const peal_sched *s, int to, int lane, int k)

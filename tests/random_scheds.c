@@ -56,11 +56,15 @@ static bool is_sent(int rank, peal_range d)
     return false;
 }
 
-/* What RANK may read: OUT, or a slot as it was filled. */
+/* What RANK may read: OUT, or a slot, or some of what a slot was filled with. */
 static peal_range some_source(int rank)
 {
     int slot = pick(2 * SLOTS);
-    return slot < SLOTS && all.held[rank][slot].parts ? all.held[rank][slot] : some_out();
+    if (slot >= SLOTS || !all.held[rank][slot].parts)
+        return some_out();
+    peal_range held = all.held[rank][slot];
+    int first = pick(3) == 0 ? pick(held.parts) : 0, parts = first > 0 || pick(3) == 0 ? 1 + pick(held.parts - first) : held.parts;
+    return peal_tmps(slot, held.part + first, parts);
 }
 
 /* The blocks of S elsewhere at RANK. */

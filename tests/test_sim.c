@@ -85,6 +85,7 @@ static const struct row {
     {PEAL_REDUCE_SCATTER, "circulant", 0, 1e-9},
     {PEAL_REDUCE_SCATTER, "direct", 0, 1e-9},
     {PEAL_REDUCE_SCATTER, "hierarchical", 4, 0.3},
+    {PEAL_REDUCE_SCATTER, "hierarchical_leaders", 4, 1e-9},
     {PEAL_BROADCAST, "binomial", 0, 1e-9},
     {PEAL_BROADCAST, "chain", 0, 1e-9},
     {PEAL_BROADCAST, "two_tree", 0, 1e-9},

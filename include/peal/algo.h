@@ -57,7 +57,10 @@ static inline peal_range peal_out(int part, int parts)
     return r;
 }
 
-/* Scratch slot SLOT (0 to PEAL_SLOTS-1), which holds the elements of PARTS parts from PART on and counts as one piece. */
+/*
+ * Scratch slot SLOT (0 to PEAL_SLOTS-1): one piece, which holds the parts that were last received or copied there, PARTS from PART
+ * on. What is read may be some of these, unless they wrap.
+ */
 static inline peal_range peal_tmps(int slot, int part, int parts)
 {
     peal_range r = {slot < 0 ? slot : PEAL_BUF_TMP + (slot < PEAL_SLOTS ? slot : PEAL_SLOTS), part, parts};

@@ -58,6 +58,7 @@ typedef struct driver {
     const peal_problem *problem;
     step **steps;    /* per rank within reach, per operation */
     int32_t *at;     /* per rank: the next operation */
+    int32_t **held;  /* per rank, per scratch buffer: the first cut of what it holds */
     peali_vec *open; /* per rank: operations that sent within reach and were not received yet */
     peali_order *orders; /* per rank, where there are events */
 } driver;
@@ -98,6 +99,7 @@ static peal_status build_one(driver *d, int x)
     d->steps[x] = peali_work_get(w, (size_t)s->nops, sizeof **d->steps);
     for (int32_t i = 0; i < s->nops; i++)
         d->steps[x][i].match = -1;
+    d->held[x] = peali_work_get(w, (size_t)s->nbufs, sizeof **d->held);
     return PEAL_OK;
 }
 
@@ -108,6 +110,7 @@ static peal_status build(driver *d)
     w->scheds = peali_work_get(w, (size_t)n, sizeof *w->scheds);
     d->steps = peali_work_get(w, (size_t)n, sizeof *d->steps);
     d->at = peali_work_get(w, (size_t)n, sizeof *d->at);
+    d->held = peali_work_get(w, (size_t)n, sizeof *d->held);
     d->open = peali_work_get(w, (size_t)n, sizeof *d->open);
     d->orders = peali_work_get(w, (size_t)n, sizeof *d->orders);
     w->code = peali_work_get(w, (size_t)n, sizeof *w->code);
@@ -260,10 +263,17 @@ static bool ready(driver *d, int x, int32_t i)
     return true;
 }
 
-static peali_loc loc(driver *d, int x, int buf, const peali_op *op)
+static peali_loc source(const driver *d, int x, const peali_op *op)
 {
-    int32_t base = buf >= PEAL_BUF_TMP ? peali_cuts_find(&d->w.cuts, op->first) : 0;
-    return (peali_loc){(int16_t)x, (int16_t)buf, base};
+    return (peali_loc){(int16_t)x, op->src, op->src >= PEAL_BUF_TMP ? d->held[x][op->src] : 0};
+}
+
+/* From here on a scratch buffer holds what OP names. */
+static peali_loc target(driver *d, int x, const peali_op *op)
+{
+    int32_t base = op->dst >= PEAL_BUF_TMP ? peali_cuts_find(&d->w.cuts, op->first) : 0;
+    d->held[x][op->dst] = base;
+    return (peali_loc){(int16_t)x, op->dst, base};
 }
 
 static const peali_events *snapshot(peali_work *w, int x)
@@ -324,11 +334,11 @@ static void out_of_reach(driver *d, int x, int32_t i, peali_move *m)
     peali_work *w = &d->w;
     const peali_op *op = &w->scheds[x]->ops[i];
     if (op->verb == PEALI_SEND) {
-        m->s = loc(d, x, op->src, op);
+        m->s = source(d, x, op);
         post(d, x, i, peali_fuse_source(w, m), m);
         return;
     }
-    m->d = loc(d, x, op->dst, op);
+    m->d = target(d, x, op);
     if (w->mode != PEALI_PUSH) {
         peali_fuse_overwrite(w, m->d, m->first, m->end);
         post(d, x, i, m->d, m);
@@ -359,7 +369,7 @@ static void sent(driver *d, int x, int32_t i, peali_move *m)
     step *s = &d->steps[x][i];
     s->before = snapshot(w, x);
     peali_work_push(w, &d->open[x], (void *)op);
-    m->s = loc(d, x, op->src, op);
+    m->s = source(d, x, op);
     if (w->mode == PEALI_PUSH)
         m->d = s->land = peali_fuse_land(w, s->peer, m->first, m->end);
     peali_fuse_send(w, m);
@@ -376,8 +386,8 @@ static void receive(driver *d, int x, int32_t i, peali_move *m)
     s->before = snapshot(w, x);
     m->sent = other->before;
     m->from = s->peer;
-    m->s = w->mode == PEALI_PUSH ? other->land : loc(d, s->peer, send->src, send);
-    m->d = loc(d, x, w->scheds[x]->ops[i].dst, &w->scheds[x]->ops[i]);
+    m->s = w->mode == PEALI_PUSH ? other->land : source(d, s->peer, send);
+    m->d = target(d, x, &w->scheds[x]->ops[i]);
     received(d, s->peer, send);
     peali_fuse_move(w, m);
 }
@@ -385,8 +395,8 @@ static void receive(driver *d, int x, int32_t i, peali_move *m)
 static void compute(driver *d, int x, int32_t i, peali_move *m)
 {
     const peali_op *op = &d->w.scheds[x]->ops[i];
-    m->d = loc(d, x, op->dst, op);
-    m->s = loc(d, x, op->src, op);
+    m->s = source(d, x, op);
+    m->d = target(d, x, op);
     if (op->verb == PEALI_REDUCE)
         peali_fuse_reduce(&d->w, m);
     else

@@ -199,12 +199,24 @@ static void gather_by_leaders(shape *s, const peal_problem *p)
     near->sent += others * far;
 }
 
+/* Vectors come, blocks go. */
+static void scatter_by_leaders(shape *s, const peal_problem *p)
+{
+    double others = peal_node_largest(p) - 1, some = others > 0;
+    s->peers[PEALI_NEAR] = (part){2 * some, others - some, others + others / p->nranks, others, others, others, others};
+    add(&s->peers[PEALI_FAR], PEAL_REDUCE_SCATTER, "direct", p->nnodes, 1, 1);
+}
+
 /* Its leader has all the messages of a node, one after another. */
 static void leaders(shape *s, const peal_problem *p)
 {
     double others = peal_node_largest(p) - 1, some = others > 0;
     if (p->kind == PEAL_ALLGATHER) {
         gather_by_leaders(s, p);
+        return;
+    }
+    if (p->kind == PEAL_REDUCE_SCATTER) {
+        scatter_by_leaders(s, p);
         return;
     }
     s->peers[PEALI_NEAR] = (part){2 * some, others - some, 2 * others, others, others, others, others};
