@@ -26,7 +26,7 @@ DEVICE slice direct_slice(const peali_cuda_call &c, uint32_t number, uint32_t ep
 }
 
 /* Line LINE of the vote of rank RANK at rank HOME: where IN lies (PEALI_CUDA_IN), where OUT does, and the scalar of its rank. */
-enum { VOTE_SCALAR = PEALI_CUDA_OUT + 1 };
+enum { VOTE_SCALAR = PEALI_CUDA_OUT + 1, VOTE_LINES };
 DEVICE unsigned char *vote_at(const slice &s, uint32_t home, uint32_t rank, uint32_t line)
 {
     const uint32_t area = 2 * s.lane + (s.epoch & 1);
@@ -81,26 +81,28 @@ DEVICE uint32_t ask_for_operation(const peali_cuda_call &c)
 }
 
 /*
- * Votes; *AGREED: all ranks' vectors lie where this device sees them. False where a thread has given up. What was stored into a
+ * Votes, a thread for each line; *AGREED: all ranks' vectors lie where this device sees them. False where a thread has given up. What was stored into a
  * vector before its rank voted, every thread sees after this (fence_all in launch, tell; load_line_acquire, meet).
  */
 DEVICE bool agree(const slice &s, bool ok, bool *agreed)
 {
-    if (s.thread >= 32)
-        want(ask_for_operation(s.c));
     const peali_cuda_call &c = s.c;
+    const uint32_t lines = VOTE_LINES * c.nranks;
+    if (s.thread >= (lines + 31) / 32 * 32)
+        want(ask_for_operation(c));
     bool none = false;
     wait w(c, s.epoch, PEALI_CUDA_OPS + 3);
-    if (ok && s.thread < c.nranks) {
-        const uint64_t mine[] = {c.views[s.thread].in, c.views[s.thread].out, c.scalar};
-        uint64_t its[3] = {0};
-        for (uint32_t i = 0; i < 3; i++)
-            tell(s, vote_at(s, s.thread, c.me, i), marked(s, i, mine[i]));
-        for (uint32_t i = 0; i < 3; i++)
-            while (ok && !told(s, load_line_acquire(vote_at(s, c.me, s.thread, i)), &its[i]))
-                ok = w.on();
-        for (uint32_t i = 0; i < VOTE_SCALAR; i++)
-            none |= !can_touch(marked(s, i, its[i]));
+    for (uint32_t i = s.thread; ok && i < lines; i += s.threads) {
+        const peali_cuda_view &view = c.views[i / VOTE_LINES];
+        const uint32_t line = i % VOTE_LINES;
+        const uint64_t mine = line == PEALI_CUDA_IN ? view.in : line == PEALI_CUDA_OUT ? view.out : c.scalar;
+        tell(s, vote_at(s, i / VOTE_LINES, c.me, line), marked(s, line, mine));
+    }
+    for (uint32_t i = s.thread; ok && i < lines; i += s.threads) {
+        uint64_t its = 0;
+        while (ok && !told(s, load_line_acquire(vote_at(s, c.me, i / VOTE_LINES, i % VOTE_LINES)), &its))
+            ok = w.on();
+        none |= i % VOTE_LINES != VOTE_SCALAR && !can_touch(marked(s, i % VOTE_LINES, its));
     }
     *agreed = !meet(s.threads, !ok || none);
     return *agreed || !meet(s.threads, !ok);

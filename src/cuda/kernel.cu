@@ -429,7 +429,7 @@ template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
     quad mail = {};
     if (P::RARE && c.messages)
         mail = load_line((const unsigned char *)&lane->orders);
-    if (P::DIRECT && c.direct.slices > 0 && thread < c.nranks)
+    if (P::DIRECT && c.direct.slices > 0 && thread < VOTE_LINES * c.nranks)
         fence_all(); /* for what it says in agree; a microsecond, beside that of the record */
     if (thread >= threads) {
         if (cta_here() == 0 && c.step <= PEALI_CUDA_MEET)
