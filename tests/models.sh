@@ -19,6 +19,7 @@ holds abort -DN=3 -DCALLS=2
 holds abort -DN=2
 holds abort -DN=2 -DLAUNCHES
 holds lines -DN=2
+holds shares -DN=2
 holds lines -DN=2 -DTHREADS=2 -DSLIDES
 holds bulk -DN=2 -DTHREADS=2
 holds bulk -DN=3
@@ -40,6 +41,10 @@ refuted lines -DBUG_OVERLAP -DTHREADS=2 -DSLIDES
 refuted lines -DBUG_NO_DUE -DTHREADS=2 -DSLIDES
 refuted lines -DBUG_SLIDES_ON -DTHREADS=2 -DSLIDES
 refuted lines -DBUG_SHRINKS -DTHREADS=2 -DSLIDES
+refuted shares -DBUG_ONE_AREA
+refuted shares -DBUG_FAR
+refuted shares -DBUG_NO_WORDS
+refuted shares -DBUG_UNEVEN
 refuted bulk -DBUG_ONE_AREA
 refuted bulk -DBUG_FLAG_FIRST
 refuted bulk -DBUG_NO_RELEASE

@@ -185,7 +185,8 @@ typedef struct peali_cuda_report {
  * A call that is one exchange of words (cuda/exchange.cuh) with each of the others, in which this rank
  *   SUMS      gives all the same, and sums what it gets with that,
  *   SCATTERS  gives each what is its, and sums what it gets with its own,
- *   MOVES     gives all the same, and keeps what it gets of each;
+ *   MOVES     gives all the same, and keeps what it gets of each,
+ *   SHARES    (by lines alone) does as SCATTERS does, of each slice, gives all its sum, and keeps the sums that it gets of each;
  * or in which words go one way, and this rank
  *   GIVES     gives all the same, and gets nothing,
  *   TAKES     gives nothing, and sums what it gets with its own,
@@ -198,6 +199,7 @@ enum {
     PEALI_CUDA_SUMS,
     PEALI_CUDA_SCATTERS,
     PEALI_CUDA_MOVES,
+    PEALI_CUDA_SHARES,
     PEALI_CUDA_GIVES,
     PEALI_CUDA_TAKES,
     PEALI_CUDA_KEEPS,
@@ -212,12 +214,15 @@ typedef struct peali_cuda_exchange {
     uint32_t others, before; /* so many it has words for or of, and come before this rank in the sum */
     uint32_t words; /* of a thread: 1, 2 or 4 */
     uint32_t early; /* bytes from IN to what is loaded first: what is put first */
-    uint32_t mine;  /* SCATTERS: from IN to this rank's own part; MOVES, GIVES: from OUT to it */
-    uint32_t part[PEALI_CUDA_FEW - 1]; /* SCATTERS: from IN to what is put; MOVES, KEEPS: from OUT to where it is kept */
+    uint32_t mine;  /* SCATTERS: from IN to this rank's own part; MOVES, GIVES: from OUT to it; SHARES: the block that it sums */
+    /* SCATTERS: from IN to what is put; MOVES, KEEPS: from OUT to where it is kept; SHARES: the block that is put */
+    uint32_t part[PEALI_CUDA_FEW - 1];
     uint8_t uneven; /* by lines: not all slices have as many */
     uint8_t copies; /* MOVES, GIVES: 1: its own, too, from IN to OUT */
     uint8_t to[PEALI_CUDA_FEW - 1]; /* whose scratch is put to */
     uint64_t left;  /* of lane 0: what the ranks have left */
+    uint64_t put_share[PEALI_CUDA_FEW - 1]; /* SHARES: where this rank's sum goes, in the order of put, */
+    uint64_t get_share[PEALI_CUDA_FEW - 1]; /* and where theirs come, in that of part */
 } peali_cuda_exchange;
 
 typedef struct peali_cuda_call {

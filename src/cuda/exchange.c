@@ -1,11 +1,13 @@
 /* Which calls are exchanges of words, and where these go: what the kernel would have to find out (cuda/exchange.cuh). */
 #include "cuda/exchange.h"
 
+#include <stddef.h>
+
 /* An exchange as it is found operation by operation: what is put and got, and of which part of the vector it is. */
 typedef struct finding {
     const peali_cuda_call *call;
     int puts, gets, sums; /* so many */
-    const peali_cuda_loc *put[PEALI_CUDA_FEW], *get[PEALI_CUDA_FEW];
+    const peali_cuda_loc *put[PEALI_CUDA_FEW], *get[PEALI_CUDA_FEW], *put_share[PEALI_CUDA_FEW], *get_share[PEALI_CUDA_FEW];
     uint32_t put_part[PEALI_CUDA_FEW], get_part[PEALI_CUDA_FEW], mine;
     uint32_t before;
     bool copies;
@@ -56,6 +58,18 @@ static bool find_gets(finding *f, const peali_cuda_op *op, uint32_t part)
     return true;
 }
 
+/*
+ * Of blocks that differ by a pack: do those warps that have lines of one have lines of each? The last block of the last slice is
+ * the shortest, and may end within a pack.
+ */
+static bool has_even_lines(const peali_cuda_call *c)
+{
+    enum { WARP_LINES = 4, BYTES = WARP_LINES * 8 * PEALI_CUDA_LINE_WORDS };
+    const uint64_t packs = c->slice_packs + (c->long_slices > 0), longest = (packs + c->blocks - 1) / c->blocks * PEALI_CUDA_PACK;
+    const uint64_t shortest = c->slice_packs / c->blocks * PEALI_CUDA_PACK, lacks = -c->part_bytes % PEALI_CUDA_PACK;
+    return shortest > 0 && (longest + BYTES - 1) / BYTES == (shortest - lacks + BYTES - 1) / BYTES;
+}
+
 static bool find_op(finding *f, const peali_cuda_op *op)
 {
     const peali_cuda_call *c = f->call;
@@ -80,10 +94,67 @@ static uint8_t find_way(const finding *f)
     return f->puts ? PEALI_CUDA_GIVES : f->copies ? PEALI_CUDA_NO_EXCHANGE : f->sums ? PEALI_CUDA_TAKES : PEALI_CUDA_KEEPS;
 }
 
+/* The one of the N in LOCS that is in scratch of the same rank as LOC is; N: none. */
+static int of_same_rank(const peali_cuda_loc *locs, int n, const peali_cuda_loc *loc)
+{
+    int k = 0;
+    while (k < n && locs[k].where != loc->where)
+        k++;
+    return k;
+}
+
+/* The operation that keeps block BLOCK as it comes; NULL: none. */
+static const peali_cuda_op *find_share(const peali_cuda_call *c, uint32_t from, uint32_t block)
+{
+    for (uint32_t n = from; n < c->nops; n++) {
+        const peali_cuda_op *op = &c->ops[n];
+        const peali_cuda_loc *locs = &c->locs[op->locs];
+        if (op->nsrc == 1 && op->ndst == 1 && op->first == block && op->end == block + 1 && is_slot(&locs[0]) &&
+            locs[1].where == PEALI_CUDA_OUT)
+            return op;
+    }
+    return NULL;
+}
+
+/* Of the puts, one of each other block to another rank; then a sum that goes to all; then what comes of each of these. */
+static bool find_shares(finding *f)
+{
+    const peali_cuda_call *c = f->call;
+    const int others = c->nranks - 1;
+    const peali_cuda_op *sum = &c->ops[others];
+    const peali_cuda_loc *locs = &c->locs[sum->locs];
+    if (c->parts != 1 || c->blocks != c->nranks || others >= PEALI_CUDA_FEW || c->nops != 2 * (uint32_t)others + 1 || c->in_skip ||
+        c->out_skip || sum->nsrc != c->nranks || sum->ndst != c->nranks || sum->end != sum->first + 1 ||
+        sum->own == sum->nsrc || locs[sum->own].where != PEALI_CUDA_IN || locs[2 * others + 1].where != PEALI_CUDA_OUT)
+        return false;
+    f->mine = sum->first;
+    f->before = sum->own;
+    for (int k = 0, r = 0; k < others; k++, r++) {
+        const peali_cuda_op *put = &c->ops[k];
+        const peali_cuda_loc *to = &c->locs[put->locs + 1];
+        const int share = put->ndst == 1 ? of_same_rank(&locs[sum->nsrc], others, to) : others;
+        const peali_cuda_op *comes = find_share(c, (uint32_t)others + 1, put->first);
+        r += r == sum->own;
+        if (put->nsrc != 1 || put->end != put->first + 1 || c->locs[put->locs].where != PEALI_CUDA_IN || !is_slot(to) ||
+            share == others || !comes || !is_slot(&locs[r]))
+            return false;
+        f->put[k] = to;
+        f->put_part[k] = put->first;
+        f->get[k] = &locs[r];
+        f->put_share[k] = &locs[sum->nsrc + share];
+        f->get_share[k] = &c->locs[comes->locs];
+    }
+    f->puts = f->gets = others;
+    f->sums = 1;
+    return true;
+}
+
 /* Its shape, or that it is none. All is put that is to be, and one thing is done with what is got. */
 static uint8_t find(finding *f)
 {
     const int others = f->call->nranks - 1;
+    if (f->call->proto == PEALI_CUDA_LL128 && has_even_lines(f->call) && find_shares(f))
+        return PEALI_CUDA_SHARES;
     for (uint32_t n = 0; n < f->call->nops; n++)
         if (!find_op(f, &f->call->ops[n]))
             return PEALI_CUDA_NO_EXCHANGE;
@@ -150,6 +221,19 @@ static bool is_uneven(const peali_cuda_call *c)
     return (longest + bytes - 1) / bytes != (shortest + bytes - 1) / bytes;
 }
 
+static void describe_shares(const finding *f, peali_cuda_exchange *x)
+{
+    const uint64_t area = f->call->layout.areas[f->call->proto];
+    x->mine = f->mine;
+    x->early = 0;
+    x->uneven = 0;
+    for (uint32_t k = 0; k < x->others; k++) {
+        x->part[k] = f->put_part[k];
+        x->put_share[k] = area + f->put_share[k]->at * (uint64_t)PEALI_CUDA_PACK;
+        x->get_share[k] = area + f->get_share[k]->at * (uint64_t)PEALI_CUDA_PACK;
+    }
+}
+
 /* All but what depends on a call's buffers and scratch. */
 static peali_cuda_exchange describe(const finding *f)
 {
@@ -173,6 +257,8 @@ static peali_cuda_exchange describe(const finding *f)
         x.get[k] = area + f->get[k]->at * (uint64_t)PEALI_CUDA_PACK;
     for (uint32_t k = 0; k < x.others; k++)
         x.part[k] = (uint32_t)((f->sums ? f->put_part[k] : f->get_part[k]) * part - skip);
+    if (call->exchanges == PEALI_CUDA_SHARES)
+        describe_shares(f, &x);
     return x;
 }
 
@@ -200,5 +286,9 @@ void peali_cuda_place(peali_cuda_call *call)
     for (uint32_t k = 0; k < x->others; k++) {
         x->put[k] += (uintptr_t)call->scratch[x->to[k]];
         x->get[k] += mine;
+    }
+    for (uint32_t k = 0; k < x->others && call->exchanges == PEALI_CUDA_SHARES; k++) {
+        x->put_share[k] += (uintptr_t)call->scratch[x->to[k]];
+        x->get_share[k] += mine;
     }
 }

@@ -365,7 +365,7 @@ DEVICE void exchange_as(const peali_cuda_call &c, const word_place &p, const ask
 /* As ask_for_parameters, of those that this needs. */
 DEVICE uint32_t ask_for_exchange(const peali_cuda_call &c)
 {
-    enum { LINE = 64, HEAD = offsetof(peali_cuda_call, exchange) + sizeof(peali_cuda_exchange) };
+    enum { LINE = 64, HEAD = offsetof(peali_cuda_call, exchange.put_share) };
     uint32_t words = ask(&c, offsetof(peali_cuda_call, scratch)) | ask(&c, offsetof(peali_cuda_call, layout.board));
     UNROLL
     for (uint32_t at = 0; at < HEAD; at += LINE)

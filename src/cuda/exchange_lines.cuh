@@ -27,16 +27,47 @@ enum {
 struct line_range {
     uint32_t start, end, whole, lines;
 
-    DEVICE_MEMBER line_range(const peali_cuda_call &c, uint32_t number, bool any) : start(0), end(0), whole(0), lines(0)
+    DEVICE_MEMBER line_range() : start(0), end(0), whole(0), lines(0)
+    {
+    }
+    /* Slice NUMBER of the part, if there is ANY. */
+    DEVICE_MEMBER line_range(const peali_cuda_call &c, uint32_t number, bool any) : line_range()
     {
         const uint32_t longer = number < c.long_slices, from = number * c.slice_packs + (longer ? number : c.long_slices);
-        const uint32_t slice_end = (from + c.slice_packs + longer) * PEALI_CUDA_PACK;
-        if (!any)
-            return;
+        if (any)
+            cut(c, from, from + c.slice_packs + longer);
+    }
+    /* Of it, block BLOCK. */
+    DEVICE_MEMBER line_range(const peali_cuda_call &c, uint32_t number, bool any, uint32_t block) : line_range()
+    {
+        const uint32_t longer = number < c.long_slices, from = number * c.slice_packs + (longer ? number : c.long_slices);
+        const uint32_t packs = c.block_packs, more = c.long_blocks + longer;
+        const uint32_t first = from + block * packs + (block < more ? block : more);
+        if (any)
+            cut(c, first, first + packs + (block < more));
+    }
+
+  private:
+    DEVICE_MEMBER void cut(const peali_cuda_call &c, uint32_t from, uint32_t to)
+    {
+        const uint32_t last = to * PEALI_CUDA_PACK;
         start = from * PEALI_CUDA_PACK;
-        end = c.exchange.bytes < slice_end ? c.exchange.bytes : slice_end;
-        whole = c.exchange.plain < slice_end ? c.exchange.plain : slice_end;
+        end = c.exchange.bytes < last ? c.exchange.bytes : last;
+        whole = c.exchange.plain < last ? c.exchange.plain : last;
         lines = (end - start + LINE_BYTES - 1) / LINE_BYTES;
+    }
+};
+
+/* One range for all others; an array of ranges has one for each. */
+struct same_range {
+    const line_range &r;
+
+    explicit DEVICE_MEMBER same_range(const line_range &range) : r(range)
+    {
+    }
+    DEVICE_MEMBER const line_range &operator[](int) const
+    {
+        return r;
     }
 };
 
@@ -136,7 +167,7 @@ DEVICE void store_rows(const peali_cuda_call &c, uint32_t part, const line_range
 /* What a thread of an exchange with OTHERS at most does of a slice. */
 template <int SHAPE, class A, int OTHERS> struct line_exchange {
     typedef ways<SHAPE> way;
-    enum { ROWS = OTHERS == 1 ? 4 : 2, GIVEN = SHAPE == PEALI_CUDA_SCATTERS ? OTHERS : 1 };
+    enum { ROWS = SHAPE == PEALI_CUDA_SHARES ? 1 : OTHERS == 1 ? 4 : 2, GIVEN = SHAPE == PEALI_CUDA_SCATTERS ? OTHERS : 1 };
     const peali_cuda_call &c;
     const A arithmetic;
 
@@ -154,41 +185,58 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
         return area + (uint32_t)p.line * PEALI_CUDA_LINE + sizeof(quad) * (thread_here() % LINE_THREADS);
     }
 
-    DEVICE_MEMBER void put(const line_range &r, uint32_t epoch, const line_place &p, const rows<ROWS> *given) const
+    /* To TO[k] what is GIVEN[k] (N of them: one for all, or for each): lines of range R[k]. */
+    template <int N, class Ranges>
+    DEVICE_MEMBER void put_to(const uint64_t *to, const Ranges &r, uint32_t epoch, const line_place &p, const rows<ROWS> *given) const
     {
         const uint32_t flag = flag_of(epoch);
         UNROLL
         for (int k = 0; k < OTHERS; k++) {
-            unsigned char *const to = (unsigned char *)c.exchange.put[k] + offset(epoch, p);
+            unsigned char *const at = (unsigned char *)to[k] + offset(epoch, p);
             UNROLL
             for (int i = 0; i < ROWS; i++) {
-                quad q = given[k % GIVEN].of[i];
+                quad q = given[k % N].of[i];
                 q.z = has_flag() ? flag : q.z;
                 q.w = has_flag() ? flag : q.w;
-                store_row(to + i * STEP * PEALI_CUDA_LINE, q, has(k) && p.there(r, i));
+                store_row(at + i * STEP * PEALI_CUDA_LINE, q, has(k) && p.there(r[k], i));
             }
         }
+    }
+    DEVICE_MEMBER void put(const line_range &r, uint32_t epoch, const line_place &p, const rows<ROWS> *given) const
+    {
+        put_to<GIVEN>(c.exchange.put, same_range(r), epoch, p, given);
         if (way::COPIES && c.exchange.copies)
             store_rows<ROWS>(c, c.exchange.mine, r, p, given[0]);
     }
 
-    DEVICE_MEMBER bool missing(const line_range &r, uint32_t epoch, const line_place &p, rows<ROWS> *got) const
+    /* Likewise. True where one is not there yet, or another thread of the warp lacks one. */
+    template <class Ranges>
+    DEVICE_MEMBER bool missing(const uint64_t *from, const Ranges &r, uint32_t epoch, const line_place &p, rows<ROWS> *got) const
     {
         const uint32_t flag = flag_of(epoch);
         bool some = false;
         UNROLL
         for (int k = 0; k < OTHERS; k++) {
-            const unsigned char *const from = (const unsigned char *)c.exchange.get[k] + offset(epoch, p);
+            const unsigned char *const at = (const unsigned char *)from[k] + offset(epoch, p);
             UNROLL
             for (int i = 0; i < ROWS; i++)
-                got[k].of[i] = load_row(from + i * STEP * PEALI_CUDA_LINE, has(k) && p.there(r, i));
+                got[k].of[i] = load_row(at + i * STEP * PEALI_CUDA_LINE, has(k) && p.there(r[k], i));
         }
         UNROLL
         for (int k = 0; k < OTHERS; k++)
             UNROLL
             for (int i = 0; i < ROWS; i++)
-                some |= has_flag() && has(k) && p.there(r, i) && (got[k].of[i].z != flag || got[k].of[i].w != flag);
+                some |= has_flag() && has(k) && p.there(r[k], i) && (got[k].of[i].z != flag || got[k].of[i].w != flag);
         return warp_any(some);
+    }
+    template <class Ranges>
+    DEVICE_MEMBER bool await(wait &w, const uint64_t *from, const Ranges &r, uint32_t epoch, const line_place &p,
+                             rows<ROWS> *got) const
+    {
+        bool ok = true;
+        while (ok && missing(from, r, epoch, p, got))
+            ok = !warp_any(!w.on());
+        return ok;
     }
     /* Of words that come one each from all, in the order of ranks. */
     DEVICE_MEMBER uint64_t sum(uint64_t mine, const uint64_t *its) const
@@ -246,9 +294,8 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
             if (way::GETS && got.lines > 0) {
                 if (!way::MOVES)
                     mine = load_rows<ROWS>(c, SHAPE == PEALI_CUDA_SCATTERS ? c.exchange.mine : 0, got, p);
-                while (missing(got, epoch, p, its))
-                    if (warp_any(!w.on()))
-                        return false;
+                if (!await(w, c.exchange.get, same_range(got), epoch, p, its))
+                    return false;
                 keep(got, p, mine, its);
             }
             if (asks && row == 0 && !await_credit(slice_now(c, epoch + 1), true))
@@ -260,18 +307,85 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
     }
 };
 
+/* The same of slices by their numbers. */
+template <int SHAPE, class A, int OTHERS> struct slice_exchange : line_exchange<SHAPE, A, OTHERS> {
+    explicit DEVICE_MEMBER slice_exchange(const peali_cuda_call &call) : line_exchange<SHAPE, A, OTHERS>(call)
+    {
+    }
+    DEVICE_MEMBER bool pass_slices(uint32_t got, bool gets, uint32_t given, bool gives, uint32_t epoch) const
+    {
+        return this->pass(line_range(this->c, got, gets), line_range(this->c, given, gives), epoch, false);
+    }
+};
+
+/*
+ * In two stages: each rank sums a block of a slice, its share, and gives that to all. So that lines of one stage are on their way
+ * while those of the other are awaited, a warp gives words of the next slice after its sums of this one, before it has got the
+ * others'. They go where the words of the slice before this one were: who has given sums of that had read them. And sums go where
+ * those of two slices before were: who has given words of this slice had read them. A warp that has lines of any block has lines of
+ * each, in all slices (cuda/exchange.c), or it would not know.
+ */
+template <class A, int OTHERS> struct slice_exchange<PEALI_CUDA_SHARES, A, OTHERS> : line_exchange<PEALI_CUDA_SHARES, A, OTHERS> {
+    typedef line_exchange<PEALI_CUDA_SHARES, A, OTHERS> lines;
+    enum { ROWS = lines::ROWS };
+
+    explicit DEVICE_MEMBER slice_exchange(const peali_cuda_call &call) : lines(call)
+    {
+    }
+    DEVICE_MEMBER bool pass_slices(uint32_t got, bool gets, uint32_t given, bool gives, uint32_t epoch) const
+    {
+        const peali_cuda_call &c = this->c;
+        const line_range own(c, got, gets, c.exchange.mine);
+        line_range theirs[OTHERS], next[OTHERS];
+        uint32_t most = own.lines;
+        UNROLL
+        for (int k = 0; k < OTHERS; k++) {
+            theirs[k] = line_range(c, got, gets, c.exchange.part[k]);
+            next[k] = line_range(c, given, gives, c.exchange.part[k]);
+            most = theirs[k].lines > most ? theirs[k].lines : most;
+            most = next[k].lines > most ? next[k].lines : most;
+        }
+        wait w(c, epoch, true);
+        for (uint32_t row = 0; row * STEP < most; row += ROWS) {
+            const line_place p(row);
+            rows<ROWS> words[OTHERS], its[OTHERS];
+            UNROLL
+            for (int k = 0; k < OTHERS; k++)
+                words[k] = load_rows<ROWS>(c, 0, next[k], p);
+            if (gets) {
+                const rows<ROWS> mine = load_rows<ROWS>(c, 0, own, p);
+                if (!this->await(w, c.exchange.get, same_range(own), epoch, p, its))
+                    return false;
+                this->sum_rows(mine, its);
+                this->template put_to<1>(c.exchange.put_share, same_range(own), epoch, p, its);
+                store_rows<ROWS>(c, 0, own, p, its[0]);
+            }
+            this->template put_to<OTHERS>(c.exchange.put, next, epoch + 1, p, words);
+            if (!gets)
+                continue;
+            if (!this->await(w, c.exchange.get_share, theirs, epoch, p, its))
+                return false;
+            UNROLL
+            for (int k = 0; k < OTHERS; k++)
+                if (this->has(k))
+                    store_rows<ROWS>(c, 0, theirs[k], p, its[k]);
+        }
+        return true;
+    }
+};
+
 /*
  * All threads come to the end of a slice at which they meet, also those that have given up: not OK. EPOCH: of the slice before the
  * first one.
  */
 template <int SHAPE, class A, int OTHERS>
-DEVICE void exchange_both_ways(const peali_cuda_call &c, const line_exchange<SHAPE, A, OTHERS> &exchange, uint32_t epoch, bool ok)
+DEVICE void exchange_both_ways(const peali_cuda_call &c, const slice_exchange<SHAPE, A, OTHERS> &exchange, uint32_t epoch, bool ok)
 {
     bool gets = false;
     for (uint32_t number = cta_here();;) {
         const bool more = number < c.slices, last = more && c.slices - number <= ctas_here();
         const bool ends = gets && ((last && c.exchange.uneven) || due(slice_now(c, epoch))), gives = more && !ends;
-        ok = ok && exchange.pass(line_range(c, number - ctas_here(), gets), line_range(c, number, gives), epoch, false);
+        ok = ok && exchange.pass_slices(number - ctas_here(), gets, number, gives, epoch);
         if (ends)
             ok = leave_met(c, epoch, ok);
         else if (!more)
@@ -307,7 +421,7 @@ DEVICE void exchange_one_way(const peali_cuda_call &c, const line_exchange<SHAPE
 
 template <int SHAPE, class A, int OTHERS> DEVICE void exchange_slices(const peali_cuda_call &c, const asked &a)
 {
-    const line_exchange<SHAPE, A, OTHERS> exchange(c);
+    const slice_exchange<SHAPE, A, OTHERS> exchange(c);
     const bool may = may_store<SHAPE>(a);
     const bool ok = !warp_any(a.first.w || !may) || begin_late(c, a.first.x + 1, may, a.first.w);
     if (ways<SHAPE>::BOTH)
@@ -328,6 +442,7 @@ template <int SHAPE, class A> DEVICE void exchange_lines_as(const peali_cuda_cal
 template <int SHAPE, int OTHER = SHAPE> struct line_shapes {
 };
 typedef line_shapes<PEALI_CUDA_SUMS, PEALI_CUDA_SCATTERS> exchange_lines;
+typedef line_shapes<PEALI_CUDA_SHARES> exchange_lines_shares;
 typedef line_shapes<PEALI_CUDA_MOVES> exchange_lines_moves;
 typedef line_shapes<PEALI_CUDA_GIVES> exchange_lines_gives;
 typedef line_shapes<PEALI_CUDA_TAKES> exchange_lines_takes;

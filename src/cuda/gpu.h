@@ -6,7 +6,7 @@
 
 #include "cuda/driver.h"
 
-enum { PEALI_GPU_KERNELS = 67 };
+enum { PEALI_GPU_KERNELS = 74 };
 
 typedef struct peali_gpu {
     const peali_cuda_driver *cu;

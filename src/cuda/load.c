@@ -520,15 +520,18 @@ const char *peali_cuda_kernel(const peali_cuda_call *call)
         {[PEALI_CUDA_MOVES] = "peal_exchange_lines_moves",
          [PEALI_CUDA_GIVES] = "peal_exchange_lines_gives",
          [PEALI_CUDA_KEEPS] = "peal_exchange_lines_keeps"}};
-    static const char *const exchanges[2][2][PEAL_TYPE_COUNT] = {
-        {NAMES("exchange"), NAMES("exchange_takes")}, {NAMES("exchange_lines"), NAMES("exchange_lines_takes")}};
-    static const char *const any_exchange[2][2] = {{"peal_exchange_any", "peal_exchange_takes_any"},
-                                                   {"peal_exchange_lines_any", "peal_exchange_lines_takes_any"}};
-    const bool lines = call->proto == PEALI_CUDA_LL128, takes = call->exchanges == PEALI_CUDA_TAKES;
+    static const char *const exchanges[2][3][PEAL_TYPE_COUNT] = {
+        {NAMES("exchange"), NAMES("exchange_takes")},
+        {NAMES("exchange_lines"), NAMES("exchange_lines_takes"), NAMES("exchange_lines_shares")}};
+    static const char *const any_exchange[2][3] = {
+        {"peal_exchange_any", "peal_exchange_takes_any"},
+        {"peal_exchange_lines_any", "peal_exchange_lines_takes_any", "peal_exchange_lines_shares_any"}};
+    const bool lines = call->proto == PEALI_CUDA_LL128;
+    const int way = call->exchanges == PEALI_CUDA_TAKES ? 1 : lines && call->exchanges == PEALI_CUDA_SHARES ? 2 : 0;
     if (moves[lines][call->exchanges])
         return moves[lines][call->exchanges];
-    const char *own = call->exchanges ? exchanges[lines][takes][call->type] : names[call->rare][call->proto][call->type];
+    const char *own = call->exchanges ? exchanges[lines][way][call->type] : names[call->rare][call->proto][call->type];
     if (call->op == PEAL_SUM && own)
         return own;
-    return call->exchanges ? any_exchange[lines][takes] : any[call->proto];
+    return call->exchanges ? any_exchange[lines][way] : any[call->proto];
 }

@@ -60,6 +60,7 @@ switch_stack:
 #define KERNELS_OF_ALL \
     SUMS_OF(exchange) KERNEL_OF(exchange, any) KERNEL_OF(exchange, moves) KERNEL_OF(exchange, gives) KERNEL_OF(exchange, keeps) \
     SUMS_OF(exchange_takes) KERNEL_OF(exchange_takes, any) SUMS_OF(exchange_lines) KERNEL_OF(exchange_lines, any) \
+    SUMS_OF(exchange_lines_shares) KERNEL_OF(exchange_lines_shares, any) \
     KERNEL_OF(exchange_lines, moves) KERNEL_OF(exchange_lines, gives) KERNEL_OF(exchange_lines, keeps) \
     SUMS_OF(exchange_lines_takes) KERNEL_OF(exchange_lines_takes, any) SUMS_OF(ll) SUMS_OF(ll_rare) KERNEL_OF(ll, any) \
     SUMS_OF(ll128) SUMS_OF(ll128_rare) KERNEL_OF(ll128, any) \

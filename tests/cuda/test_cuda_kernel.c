@@ -292,12 +292,12 @@ static void long_exchanges(void **ctx)
     enum { CALLS = 100 / ONE_OF };
     const peal_algo *const algos[] = {peali_algo_find(PEAL_ALLREDUCE, "one_shot"), peali_algo_find(PEAL_ALLGATHER, "direct"),
                                       peali_algo_find(PEAL_REDUCE_SCATTER, "direct"), peali_algo_find(PEAL_BROADCAST, "direct"),
-                                      peali_algo_find(PEAL_REDUCE, "direct")};
+                                      peali_algo_find(PEAL_REDUCE, "direct"), peali_algo_find(PEAL_ALLREDUCE, "two_shot")};
     for (int n = 2; n <= 4; n++) {
         gpus *g = gpus_create(n, 160 << 10);
         gpus_call calls[CALLS];
         for (int i = 0; i < CALLS; i++) {
-            gpus_call c = call_of(algos[draw(5)], n, PEALI_CUDA_LL128, 3000 + draw(5000));
+            gpus_call c = call_of(algos[draw(6)], n, PEALI_CUDA_LL128, 3000 + draw(5000));
             c.job.type = i % 5 == 0 ? PEAL_UINT8 : i % 2 ? PEAL_FLOAT : PEAL_INT32;
             c.job.op = i % 7 == 0 ? PEAL_MAX : PEAL_SUM;
             c.in_place = draw(2) == 0;

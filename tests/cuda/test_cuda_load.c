@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/exchange.h"
@@ -520,6 +521,63 @@ static void exchanges(void **ctx)
         }
 }
 
+/* What a rank puts for another comes where that one gets it, in the order of the sum; likewise its share. */
+static void pairs_of(peali_cuda_call *const *calls, int n)
+{
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n - 1; b++) {
+            const peali_cuda_exchange *x = &calls[a]->exchange;
+            const int to = x->to[b];
+            const peali_cuda_exchange *y = &calls[to]->exchange;
+            int k = 0;
+            while (k < n - 1 && y->to[k] != a)
+                k++;
+            assert_true(to != a && k < n - 1);
+            assert_true(x->before == (uint32_t)a && x->mine == (uint32_t)a && x->part[b] == y->mine && x->others == (uint32_t)n - 1);
+            assert_int_equal(x->put[b], y->get[a < to ? a : a - 1]);
+            assert_int_equal(x->put_share[b], y->get_share[k]);
+        }
+}
+
+/* An allreduce in two stages. Where warps would have lines of some blocks only, its program is interpreted. */
+static void two_stages(void **ctx)
+{
+    static const struct {
+        size_t count;
+        peali_cuda_proto proto;
+        peal_op op;
+        const char *kernel;
+    } calls[] = {{1 << 20, PEALI_CUDA_LL128, PEAL_SUM, "peal_exchange_lines_shares_float"},
+                 {12345, PEALI_CUDA_LL128, PEAL_SUM, "peal_exchange_lines_shares_float"},
+                 {1 << 20, PEALI_CUDA_LL128, PEAL_MAX, "peal_exchange_lines_shares_any"},
+                 {1 << 20, PEALI_CUDA_LL128, PEAL_AVG, "peal_ll128_rare_float"},
+                 {3, PEALI_CUDA_LL128, PEAL_SUM, "peal_ll128_float"}};
+    for (int n = 2; n <= 5; n++)
+        for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+            const peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, n, false);
+            const peali_cuda_job job = {PEAL_ALLREDUCE, calls[i].count, PEAL_FLOAT, calls[i].op, 0, calls[i].proto, 4, 64, 0};
+            peali_cuda_call *of[5];
+            uint32_t ctas;
+            world w;
+            assert_true(open_world(&w, peali_algo_find(PEAL_ALLREDUCE, "two_shot"), n, 0));
+            for (int r = 0; r < n; r++) {
+                of[r] = malloc(sizeof *of[r]);
+                assert_int_equal(peali_cuda_load(w.programs[r], &job, &layout, of[r], &ctas), PEAL_OK);
+                if (n <= PEALI_CUDA_FEW)
+                    assert_string_equal(peali_cuda_kernel(of[r]), calls[i].kernel);
+                for (int k = 0; k < n; k++)
+                    of[r]->scratch[k] = scratch_of(k);
+                peali_cuda_place(of[r]);
+            }
+            assert_true(of[0]->exchanges == PEALI_CUDA_NO_EXCHANGE || of[0]->exchanges == PEALI_CUDA_SHARES);
+            if (of[0]->exchanges)
+                pairs_of(of, n);
+            for (int r = 0; r < n; r++)
+                free(of[r]);
+            close_world(&w);
+        }
+}
+
 static const char *rooted_kernel(const peal_algo *algo, int n, int root, int rank, peali_cuda_call *call)
 {
     const peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, n, false);
@@ -672,7 +730,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(all_programs), cmocka_unit_test(parts),
                                        cmocka_unit_test(runs),    cmocka_unit_test(direct),
-                                       cmocka_unit_test(exchanges), cmocka_unit_test(one_way),
+                                       cmocka_unit_test(exchanges), cmocka_unit_test(two_stages), cmocka_unit_test(one_way),
                                        cmocka_unit_test(refusals),  cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
