@@ -134,6 +134,31 @@ static void busy(void **state)
     }
 }
 
+static void late_or_absent(peal_comm *comm, int rank, void *ctx)
+{
+    struct scene *s = ctx;
+    if (rank == 2)
+        await(&s->over, 2);
+    if (rank == 1)
+        peali_clock_sleep((int64_t)LATE_MS * 1000000);
+    int64_t from_ns = peali_clock_ns();
+    s->status[rank] = peal_barrier(comm, NULL);
+    s->took_ns[rank] = peali_clock_ns() - from_ns;
+    (void)peali_add_release(&s->over, 1);
+    await(&s->over, 3);
+}
+
+/* Who is told that another one gave up does not wait once more for answers of who did not come. */
+static void told(void **state)
+{
+    struct scene s = {.n = 3};
+    peali_layout layouts[3] = {{.parley_ms = 2000}, {.parley_ms = 2000}, {.parley_ms = 2000}};
+    assert_int_equal(team_run_in(3, layouts, late_or_absent, &s), PEAL_OK);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(s.status[r], PEAL_ERR_TIMEOUT);
+    assert_in_range(s.took_ns[1], 0, 2500000000); /* 0.4 s until it is told, and one; once it was three */
+}
+
 static void late_twice(peal_comm *comm, int rank, void *ctx)
 {
     struct scene *s = ctx;
@@ -201,7 +226,7 @@ static void unmade(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(last_of_tree), cmocka_unit_test(several), cmocka_unit_test(busy),
-                                       cmocka_unit_test(again), cmocka_unit_test(unmade)};
+                                       cmocka_unit_test(again), cmocka_unit_test(unmade), cmocka_unit_test(told)};
     snprintf(log_path, sizeof log_path, "absent.%d.log", (int)getpid());
     fclose(fopen(log_path, "w"));
     setenv("PEAL_LOG_FILE", log_path, 1);

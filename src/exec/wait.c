@@ -295,10 +295,15 @@ static bool expects_answers(const peali_runner *r)
     return r->verdict != PEAL_ERR_TIMEOUT || r->quarrel.one_rank != r->net->rank;
 }
 
-/* Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. */
+/*
+ * Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. Who did not come
+ * in all of a deadline will not answer, either: then it is for those within reach, who are told at the same time.
+ */
 static int64_t lingers_ns(const peali_runner *r)
 {
-    return quarrels(r) ? answers_ns(r) : UNNAMED * r->parley_ns;
+    if (!quarrels(r))
+        return UNNAMED * r->parley_ns;
+    return r->verdict == PEAL_ERR_TIMEOUT ? r->parley_ns / 2 : answers_ns(r);
 }
 
 static peal_status linger(peali_runner *r)
