@@ -18,7 +18,7 @@ static const struct row {
     int proto; /* a peali_cuda_proto; LL128, DIRECT or ENGINES are passed over where they cannot be had */
     uint32_t ctas; /* at most, if sums are light; 0: as many as there are */
 } table[] = {
-    /* 2 and 4 ranks: measured on H200 (graph replay, float sums, default scratch). More: what those have shown. */
+    /* 2 ranks: measured on H200, 3 and 4: on 4 H100 (graph replay, float sums, default scratch). More: what those have shown. */
     {PEAL_ALLREDUCE, 2, 128 << 10, "one_shot", PEALI_CUDA_LL, 0},
     {PEAL_ALLREDUCE, 2, (2 << 20) - 1, "one_shot", PEALI_CUDA_LL128, 0},
     {PEAL_ALLREDUCE, 2, 24 << 20, "one_shot", PEALI_CUDA_LL128, 32},
