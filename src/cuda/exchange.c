@@ -110,7 +110,7 @@ static const peali_cuda_op *find_share(const peali_cuda_call *c, uint32_t from, 
         const peali_cuda_op *op = &c->ops[n];
         const peali_cuda_loc *locs = &c->locs[op->locs];
         if (op->nsrc == 1 && op->ndst == 1 && op->first == block && op->end == block + 1 && is_slot(&locs[0]) &&
-            locs[1].where == PEALI_CUDA_OUT)
+            locs[1].where == PEALI_CUDA_OUT && !(op->slots & PEALI_CUDA_WITHIN))
             return op;
     }
     return NULL;
@@ -136,7 +136,7 @@ static bool find_shares(finding *f)
         const peali_cuda_op *comes = find_share(c, (uint32_t)others + 1, put->first);
         r += r == sum->own;
         if (put->nsrc != 1 || put->end != put->first + 1 || c->locs[put->locs].where != PEALI_CUDA_IN || !is_slot(to) ||
-            share == others || !comes || !is_slot(&locs[r]))
+            share == others || !comes || !is_slot(&locs[r]) || ((put->slots | sum->slots) & PEALI_CUDA_WITHIN))
             return false;
         f->put[k] = to;
         f->put_part[k] = put->first;
@@ -203,7 +203,7 @@ static uint8_t shape_of(finding *f, uint32_t ctas)
     const peali_cuda_call *c = f->call;
     const bool common = !c->scaled && !c->ranks && !c->messages && c->nranks > 1;
     const uint8_t shape = common && fits(c, ctas) ? find(f) : PEALI_CUDA_NO_EXCHANGE;
-    return c->all_hear || shape > PEALI_CUDA_MOVES ? shape : PEALI_CUDA_NO_EXCHANGE;
+    return c->all_hear || shape >= PEALI_CUDA_GIVES ? shape : PEALI_CUDA_NO_EXCHANGE;
 }
 
 /* A thread for each word, or each has as many; by lines, all. */

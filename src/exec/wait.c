@@ -297,7 +297,8 @@ static bool expects_answers(const peali_runner *r)
 
 /*
  * Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. Who did not come
- * in all of a deadline will not answer, either: then it is for those within reach, who are told at the same time.
+ * in all of a deadline will hardly answer soon: then it is for those within reach, who are told at the same time, and whoever comes
+ * from elsewhere behind that waits for a deadline of its own.
  */
 static int64_t lingers_ns(const peali_runner *r)
 {
