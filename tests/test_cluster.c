@@ -327,6 +327,7 @@ static void cut_and_mend(const char *path)
     if (took > longest)
         longest = took;
     peal_comm_destroy(&comm);
+    wait_for_all(); /* what is left of a cut call may take one of them a while */
     munmap(cut_ns, sizeof *cut_ns);
     free(data);
 }
