@@ -81,8 +81,9 @@ DEVICE uint32_t ask_for_operation(const peali_cuda_call &c)
 }
 
 /*
- * Votes, a thread for each line; *AGREED: all ranks' vectors lie where this device sees them. False where a thread has given up. What was stored into a
- * vector before its rank voted, every thread sees after this (fence_all in launch, tell; load_line_acquire, meet).
+ * Votes, a thread for each line; *AGREED: all ranks' vectors lie where this device sees them. False where a thread has given up.
+ * What was stored into a vector before its rank voted, every thread sees after this (fence_all in launch, tell; load_line_acquire,
+ * meet).
  */
 DEVICE bool agree(const slice &s, bool ok, bool *agreed)
 {

@@ -58,16 +58,23 @@ static bool find_gets(finding *f, const peali_cuda_op *op, uint32_t part)
     return true;
 }
 
+/* Do BYTES and OTHERS take as many units of UNIT bytes? */
+static bool take_as_many(uint64_t bytes, uint64_t others, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit == (others + unit - 1) / unit;
+}
+
+enum { WARP_LINES = 4, LINE_BYTES = 8 * PEALI_CUDA_LINE_WORDS };
+
 /*
  * Of blocks that differ by a pack: do those warps that have lines of one have lines of each? The last block of the last slice is
  * the shortest, and may end within a pack.
  */
 static bool has_even_lines(const peali_cuda_call *c)
 {
-    enum { WARP_LINES = 4, BYTES = WARP_LINES * 8 * PEALI_CUDA_LINE_WORDS };
     const uint64_t packs = c->slice_packs + (c->long_slices > 0), longest = (packs + c->blocks - 1) / c->blocks * PEALI_CUDA_PACK;
     const uint64_t shortest = c->slice_packs / c->blocks * PEALI_CUDA_PACK, lacks = -c->part_bytes % PEALI_CUDA_PACK;
-    return shortest > 0 && (longest + BYTES - 1) / BYTES == (shortest - lacks + BYTES - 1) / BYTES;
+    return shortest > 0 && take_as_many(longest, shortest - lacks, WARP_LINES * LINE_BYTES);
 }
 
 static bool find_op(finding *f, const peali_cuda_op *op)
@@ -127,8 +134,6 @@ static bool find_shares(finding *f)
         c->out_skip || sum->nsrc != c->nranks || sum->ndst != c->nranks || sum->end != sum->first + 1 ||
         sum->own == sum->nsrc || locs[sum->own].where != PEALI_CUDA_IN || locs[2 * others + 1].where != PEALI_CUDA_OUT)
         return false;
-    f->mine = sum->first;
-    f->before = sum->own;
     for (int k = 0, r = 0; k < others; k++, r++) {
         const peali_cuda_op *put = &c->ops[k];
         const peali_cuda_loc *to = &c->locs[put->locs + 1];
@@ -144,6 +149,8 @@ static bool find_shares(finding *f)
         f->put_share[k] = &locs[sum->nsrc + share];
         f->get_share[k] = &c->locs[comes->locs];
     }
+    f->mine = sum->first;
+    f->before = sum->own;
     f->puts = f->gets = others;
     f->sums = 1;
     return true;
@@ -216,9 +223,9 @@ static uint32_t exchange_threads(const peali_cuda_call *c)
 /* By lines, do not all slices have as many? The last one is the shortest. */
 static bool is_uneven(const peali_cuda_call *c)
 {
-    const uint64_t bytes = 8 * PEALI_CUDA_LINE_WORDS, longest = 8 * (uint64_t)slice_words(c);
+    const uint64_t longest = 8 * (uint64_t)slice_words(c);
     const uint64_t shortest = c->part_bytes - ((c->slices - 1) * (uint64_t)c->slice_packs + c->long_slices) * PEALI_CUDA_PACK;
-    return (longest + bytes - 1) / bytes != (shortest + bytes - 1) / bytes;
+    return !take_as_many(longest, shortest, LINE_BYTES);
 }
 
 static void describe_shares(const finding *f, peali_cuda_exchange *x)

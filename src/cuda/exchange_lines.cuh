@@ -187,7 +187,8 @@ template <int SHAPE, class A, int OTHERS> struct line_exchange {
 
     /* To TO[k] what is GIVEN[k] (N of them: one for all, or for each): lines of range R[k]. */
     template <int N, class Ranges>
-    DEVICE_MEMBER void put_to(const uint64_t *to, const Ranges &r, uint32_t epoch, const line_place &p, const rows<ROWS> *given) const
+    DEVICE_MEMBER void put_to(const uint64_t *to, const Ranges &r, uint32_t epoch, const line_place &p,
+                              const rows<ROWS> *given) const
     {
         const uint32_t flag = flag_of(epoch);
         UNROLL
