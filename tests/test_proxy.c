@@ -229,7 +229,7 @@ static void *exchanges(void *arg)
                 if (epoch % 50 == 0 && s->rank == 0)
                     peali_clock_sleep(20000000); /* the proxy rests by then */
             }
-        peali_clerk_wake();
+        peali_clerk_wake((unsigned)clerks);
         end(s);
     }
     return NULL;

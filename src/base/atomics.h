@@ -14,4 +14,8 @@
 #define peali_store_relaxed(p, value) __atomic_store_n((p), (value), __ATOMIC_RELAXED)
 #define peali_add_relaxed(p, value) __atomic_fetch_add((p), (value), __ATOMIC_RELAXED)
 
+/* In one order for all threads: of two that each add to a word and then load the other's, one sees what the other added. */
+#define peali_add_ordered(p, value) __atomic_fetch_add((p), (value), __ATOMIC_SEQ_CST)
+#define peali_load_ordered(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+
 #endif

@@ -31,12 +31,12 @@ void peali_thread_cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&attr);
 }
 
-bool peali_thread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns)
+void peali_thread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     ns += until.tv_nsec;
     until.tv_sec += ns / 1000000000;
     until.tv_nsec = ns % 1000000000;
-    return pthread_cond_timedwait(cond, lock, &until) == 0;
+    (void)pthread_cond_timedwait(cond, lock, &until);
 }

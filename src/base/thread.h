@@ -12,8 +12,8 @@ int peali_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 /* May this thread run on one core alone? Those that it starts may no more. */
 bool peali_thread_has_one_core(void);
 
-/* A condition, and a wait for it of at most NS nanoseconds by a clock that never goes back: true where it was signalled. */
+/* A condition, and a wait for it of at most NS nanoseconds by a clock that never goes back. */
 void peali_thread_cond_init(pthread_cond_t *cond);
-bool peali_thread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns);
+void peali_thread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns);
 
 #endif

@@ -424,7 +424,7 @@ static peal_status enqueue(peal_comm *comm, const peali_call *c, bool captured)
     if (!captured) {
         show(comm, c);
         if (d->proxy)
-            peali_clerk_wake();
+            peali_clerk_wake(plan->ctas < (uint32_t)d->nnets ? plan->ctas : (unsigned)d->nnets);
     }
     return launch(d, c, captured, plan);
 }

@@ -24,7 +24,7 @@ static void *watch(void *arg)
     while (!ending) {
         for (peali_watched *w = all; w; w = w->next)
             w->look(w);
-        (void)peali_thread_cond_wait(&news, &lock, PAUSE_NS);
+        peali_thread_cond_wait(&news, &lock, PAUSE_NS);
     }
     pthread_mutex_unlock(&lock);
     return NULL;

@@ -29,7 +29,7 @@ void peali_clerk_take_back(peali_errand *errand);
 void peali_clerk_lock(const peali_errand *errand);
 void peali_clerk_unlock(const peali_errand *errand);
 
-/* There will be something to do: clerks need not rest. Threads: any. */
-void peali_clerk_wake(void);
+/* There will be something to do for the FIRST clerks: they need not rest. Threads: any. */
+void peali_clerk_wake(unsigned first);
 
 #endif
