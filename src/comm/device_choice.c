@@ -71,8 +71,21 @@ static const struct row {
     {PEAL_REDUCE, 16, SIZE_MAX, "two_tree", PEALI_CUDA_BULK, 0},
 };
 
-/* Bytes that keep the threads of a CTA busy for about as long as a start takes; of those with messages, the proxy. */
-static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {2 << 10, 2 << 10, 16 << 10}, far_cta_bytes = 64 << 10;
+/* Bytes that keep the threads of a CTA busy for about as long as a start takes. */
+static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {2 << 10, 2 << 10, 16 << 10};
+
+/*
+ * CTAs of a call with messages: each thread that sends them has one, if there are so many bytes for it; then more of longer ones.
+ * 2+2 H100 with 4 threads each, graphs, by 1, 2, 3 and 5 CTAs: 32 KiB 41, 38, 34 and 43 us; 128 KiB by 3, 5 and 9: 47, 53 and 60;
+ * 512 KiB by 9 and 16: 117 and 95.
+ */
+enum { FAR_BYTES = 16 << 10, FAR_LONG_BYTES = 32 << 10 };
+
+static size_t far_ctas(const peal_comm *comm, size_t bytes)
+{
+    const size_t threads = (size_t)comm->device->nnets, ctas = bytes / FAR_BYTES + 1;
+    return ctas <= threads ? ctas : bytes / FAR_LONG_BYTES > threads ? bytes / FAR_LONG_BYTES : threads;
+}
 
 const char *peali_proto_name(peali_cuda_proto proto)
 {
@@ -81,11 +94,12 @@ const char *peali_proto_name(peali_cuda_proto proto)
 }
 
 /*
- * Some ranks are out of reach. With the proxies of two ranks in one process, on one H200, 2 KiB took 9.3 us by lines and 10.5 by
- * bulk, 8 KiB 13.4 and 14.6, 16 KiB 26 and 17.7.
+ * Some ranks are out of reach. Allreduce of 16 KiB, graphs: 2+2 H100 25 us by lines and 33 by bulk, 1+1 23 and 29; of 32 KiB 38
+ * and 39, 34 and 39, where more CTAs make bulk the sooner; of 8 KiB, 2+2, leaders take 22 us and doubling 23.
  */
 static const struct row far[] = {
     {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical_leaders", PEALI_CUDA_LL, 0},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 16 << 10, "hierarchical_doubling", PEALI_CUDA_LL, 0},
     {PEAL_ALLREDUCE, 2, SIZE_MAX, "hierarchical_doubling", PEALI_CUDA_BULK, 0},
     {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 256 << 10, "hierarchical_doubling", PEALI_CUDA_BULK, 0},
     {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK, 0},
@@ -258,7 +272,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         choice->ctas = choice->most_ctas - 1;
         return true;
     }
-    size_t busy = bytes / (apart(comm) ? far_cta_bytes : cta_bytes[choice->proto]) + 1;
+    const size_t busy = apart(comm) ? far_ctas(comm, bytes) : bytes / cta_bytes[choice->proto] + 1;
     choice->ctas = busy < choice->most_ctas ? (uint32_t)busy : choice->most_ctas;
     return true;
 }
