@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/atomics.h"
 
@@ -53,6 +54,17 @@ void *peali_realloc(void *old, size_t n, size_t size)
 void peali_free(void *old)
 {
     free(old);
+}
+
+void *peali_alloc_pages(size_t bytes)
+{
+    void *at = failing() ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+void peali_free_pages(void *old, size_t bytes)
+{
+    munmap(old, bytes);
 }
 
 long peali_alloc_count(void)

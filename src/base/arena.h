@@ -25,6 +25,10 @@ PEAL_PUBLIC void *peali_alloc(size_t count, size_t size);
 PEAL_PUBLIC void *peali_realloc(void *old, size_t count, size_t size);
 PEAL_PUBLIC void peali_free(void *old);
 
+/* Zeroed whole pages, of which only what is touched takes memory: for BYTES that are many, and seldom used all. Else the same. */
+void *peali_alloc_pages(size_t bytes);
+void peali_free_pages(void *old, size_t bytes);
+
 /* For tests: allocations so far; and: the N-th from now fails (0: none does). */
 long peali_alloc_count(void);
 void peali_alloc_fail_at(long n);

@@ -50,20 +50,18 @@ peali_public *peali_public_create(long readers, const peali_lands *lands, bool p
     size_t bytes = sizeof(peali_public) + (size_t)lands->areas * (PEALI_REACH_SLOTS * sizeof(peali_line) + lands->bytes);
     pthread_once(&watched, watch_forks);
     sweep();
-    peali_arena arena = {0};
-    peali_public *p = pooled ? peali_pool_alloc(bytes, PEALI_POOL_PEERS) : peali_arena_get(&arena, 1, bytes);
+    peali_public *p = pooled ? peali_pool_alloc(bytes, PEALI_POOL_PEERS) : peali_alloc_pages(bytes);
     if (!p)
         return NULL;
     p->refs = readers;
     peali_process_self(&p->process);
     p->pooled = pooled;
-    p->arena = arena;
+    p->bytes = bytes;
     return p;
 }
 
 void peali_public_drop(peali_public *p)
 {
-    peali_arena arena = p->arena; /* it lies in its own arena */
     for (int k = 0; k < 2; k++)
         if (!p->pooled)
             peali_free(p->kept[k]);
@@ -72,7 +70,7 @@ void peali_public_drop(peali_public *p)
     if (p->pooled)
         peali_pool_free(p);
     else
-        peali_arena_free(&arena);
+        peali_free_pages(p, p->bytes);
 }
 
 void peali_public_release(peali_public *p, bool mine)

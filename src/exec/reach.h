@@ -39,7 +39,7 @@ typedef struct peali_public {
     long refs;                 /* ranks that still look at this */
     peali_process process;     /* of its owner */
     bool pooled;
-    peali_arena arena;         /* not pooled: this lies in it */
+    size_t bytes;              /* of this, with what is behind it */
     struct peali_public *next; /* of those whose owner left first */
     void *kept[2];             /* its owner's scratch and staging, after the owner: freed with this */
     peali_signature_shown past[PEALI_SIGNATURE_PAST]; /* this rank's calls, by their numbers modulo that */
