@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "comm/comm.h"
@@ -61,9 +62,11 @@ static bool all_scenes;
 #include "test_mismatch_threads.h"
 #endif
 
-static void *room(size_t bytes)
+/* For the largest scene; of most, next to nothing is touched. */
+enum { ROOM = SCENE_LARGE_BYTES + SCENE_SPARE_BYTES };
+static void *room(void)
 {
-    void *p = calloc(bytes, 1);
+    void *p = peali_alloc_pages(ROOM);
     if (!p)
         exit(2);
     return p;
@@ -173,9 +176,9 @@ static bool any_left(const struct player *p)
 static void play(struct player *p)
 {
     struct round *r = p->round;
-    p->in = room(SCENE_LARGE_BYTES + SCENE_SPARE_BYTES);
+    p->in = room();
     for (int k = 0; k < r->nscenes; k++) {
-        p->out[k] = room(SCENE_LARGE_BYTES + SCENE_SPARE_BYTES);
+        p->out[k] = room();
         p->comms[k] = comm_new(p);
         prepare(p, k);
     }
@@ -196,9 +199,9 @@ static void play(struct player *p)
         if (!p->over[k])
             r->ends[p->rank][k] = (struct end){PEAL_IN_PROGRESS, p->at[k]};
         peal_comm_destroy(&p->comms[k]);
-        free(p->out[k]);
+        peali_free_pages(p->out[k], ROOM);
     }
-    free(p->in);
+    peali_free_pages(p->in, ROOM);
 }
 
 /* Over all rounds. */
