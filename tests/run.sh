@@ -10,6 +10,7 @@ like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py pyt
 logs=$(mktemp) || exit 1
 trap 'rm -f "$logs"' EXIT
 
+calmly=
 compile() {
     { [ -f "$1/build.ninja" ] || $calmly meson setup "$@" --buildtype=debugoptimized -Dwerror=true; } && $calmly ninja -C "$1"
 }
@@ -43,13 +44,13 @@ check() {
 # Open MPI leaks by itself, and an interposer cannot stand before ASan. With -O1 gcc 12 compiles this in 56 s on two cores, with
 # -O2 in 207, and the tests take as long.
 asan='build-asan -Doptimization=1 -Dcuda=disabled -Dmpich=disabled -Db_sanitize=address,undefined -Db_lundef=false'
-tsan='build-tsan -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false'
 
 # The kernels of one architecture: those of others are compiled from the same text. Tests leave a fifth of the cores idle, which is
-# for the builds that come next; what goes wrong with them is found, and said, when it is their turn.
-# shellcheck disable=SC2086 # lists of words
+# for the build that comes next: it has ended when those come that want to know what is idle. What goes wrong with it is found, and
+# said, when it is its turn.
+# shellcheck disable=SC2086 # a list of words
 if build build-test -Dgpu_arch=90; then
-    (calmly='nice -n 19'; compile $asan; compile $tsan) > /dev/null 2>&1 &
+    (calmly='nice -n 19'; compile $asan) > /dev/null 2>&1 &
     check build-test normal
     if command -v valgrind > /dev/null; then
         check build-test quick --setup valgrind --suite unit
@@ -64,8 +65,7 @@ if build $asan; then
     ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi -t 4
 fi
 
-# shellcheck disable=SC2086
-if build $tsan; then
+if build build-tsan -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false; then
     check build-tsan threads --suite unit --suite exec --no-suite mpi -t 4
 fi
 
