@@ -44,13 +44,18 @@ check() {
 # Open MPI leaks by itself, and an interposer cannot stand before ASan. With -O1 gcc 12 compiles this in 56 s on two cores, with
 # -O2 in 207, and the tests take as long.
 asan='build-asan -Doptimization=1 -Dcuda=disabled -Dmpich=disabled -Db_sanitize=address,undefined -Db_lundef=false'
+tsan='build-tsan -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false'
 
-# The kernels of one architecture: those of others are compiled from the same text. Tests leave a fifth of the cores idle, which is
-# for the build that comes next: it has ended when those come that want to know what is idle. What goes wrong with it is found, and
-# said, when it is its turn.
+# ahead DIR OPTIONS: tests leave a fifth of the cores idle, which is for the build that comes next: it has ended when those come
+# that want to know what is idle. What goes wrong with it is found, and said, when it is its turn.
+ahead() {
+    (calmly='nice -n 19'; compile "$@") > /dev/null 2>&1 &
+}
+
+# The kernels of one architecture: those of others are compiled from the same text.
 # shellcheck disable=SC2086 # a list of words
 if build build-test -Dgpu_arch=90; then
-    (calmly='nice -n 19'; compile $asan) > /dev/null 2>&1 &
+    ahead $asan
     check build-test normal
     if command -v valgrind > /dev/null; then
         check build-test quick --setup valgrind --suite unit
@@ -61,11 +66,14 @@ fi
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
 # shellcheck disable=SC2086
 if build $asan; then
+    ahead $tsan
     check build-asan threads --suite unit --suite sums --suite exec --suite bench --no-suite mpi -t 4
     ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi -t 4
+    wait
 fi
 
-if build build-tsan -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false; then
+# shellcheck disable=SC2086
+if build $tsan; then
     check build-tsan threads --suite unit --suite exec --no-suite mpi -t 4
 fi
 

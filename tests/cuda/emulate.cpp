@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "cuda/memory.cuh"
@@ -79,24 +80,25 @@ const struct {
 
 enum {
     GATES = 16,    /* that threads pass together between two looks in vain; who passes more has something to do */
-    PATIENCE = 10, /* turns in which nobody has, before this thread sleeps */
+    PATIENCE = 10, /* turns in which nobody has, before this thread sleeps, and before it sleeps for twice as long */
+    NAP_US = 20,   /* at first */
+    DOUBLED = 4,   /* times, at most */
     LATE = 8,      /* turns from a warp's begin to the next one's: a launch that waits for nobody takes fewer */
 };
 const size_t stack_bytes = 256 << 10;
 
 /* Where so many threads wait for each other. */
 struct gate {
-    uint32_t here, round;
-    bool some, result; /* what has been said so far, and in the last round */
+    uint32_t here, first;         /* those that have come, and the first warp of those that can */
+    std::vector<uint32_t> asleep; /* of each warp, a bit for each thread that waits */
+    bool some, result;            /* what has been said so far, and in the last round */
 };
 
 struct fiber {
     void *stack, *sp, *tsan;
     uint32_t number;
-    bool done, moved;
+    bool moved;
     uint32_t gates; /* passed since it last looked away */
-    const gate *at; /* waits there for the end of ROUND */
-    uint32_t round;
     const unsigned char *address; /* of a warp's access */
     uint64_t words[2];
     bool used;
@@ -104,12 +106,13 @@ struct fiber {
 
 struct cta {
     std::vector<fiber *> fibers;
+    std::vector<uint32_t> awake; /* of each warp, a bit for each thread that can go on */
     std::vector<gate> warps;
     gate all, by;
     void *sp, *tsan;
     fiber *now;
     uint32_t number, count, threads;
-    uint32_t begun, turns; /* threads that have, and how often they had theirs */
+    uint32_t begun, turns, left; /* warps that have, how often their threads had their turn, and threads that have not ended */
     bool busy;             /* in this turn somebody ended, or passed more gates than who waits */
     entry run;
     const peali_cuda_call *call;
@@ -139,6 +142,12 @@ void ordered_after(void *at)
 #endif
 }
 
+/* The fiber that runs, among its warp's. */
+HIDDEN uint32_t bit_here()
+{
+    return 1U << here->now->number % 32;
+}
+
 HIDDEN void go_back(fiber *f)
 {
     switch_to(&f->sp, here->sp, here->tsan);
@@ -151,19 +160,22 @@ HIDDEN void fiber_main()
         ordered_after(here);
         here->run(*here->call);
         ordered_before(here);
-        f->done = here->busy = true;
+        here->awake[f->number / 32] &= ~bit_here();
+        here->left--;
+        here->busy = true;
         go_back(f);
     }
 }
 
-/* A stack as switch_stack leaves it, with fiber_main to return to. */
+/* A stack as switch_stack leaves it, with fiber_main to return to. Each begins 17 lines below the one before, within 64 KiB: stacks
+ * that lie alike in their pages would share a few places of the caches. */
 HIDDEN fiber *new_fiber(uint32_t number)
 {
     fiber *f = (fiber *)calloc(1, sizeof *f);
     void *stack = mmap(NULL, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (!f || stack == MAP_FAILED)
         abort();
-    void **top = (void **)((char *)stack + stack_bytes) - 3;
+    void **top = (void **)((char *)stack + stack_bytes - number * 17 * 64 % (64 << 10)) - 3;
     *--top = (void *)fiber_main;
     f->stack = stack;
     f->sp = top - 6;
@@ -185,19 +197,22 @@ template <class Work> HIDDEN bool come(gate *g, uint32_t count, bool some, Work 
     g->result = g->some;
     g->some = false;
     g->here = 0;
-    g->round++;
+    for (size_t i = 0; i < g->asleep.size(); i++) {
+        here->awake[g->first + i] |= g->asleep[i];
+        g->asleep[i] = 0;
+    }
     return true;
 }
 
 template <class Work> HIDDEN bool pass(gate *g, uint32_t count, bool some, Work work)
 {
     fiber *f = here->now;
-    f->at = g;
-    f->round = g->round;
     here->busy |= ++f->gates > GATES;
-    if (!come(g, count, some, work))
+    if (!come(g, count, some, work)) {
+        here->awake[f->number / 32] &= ~bit_here();
+        g->asleep[f->number / 32 - g->first] |= bit_here();
         go_back(f);
-    f->at = NULL;
+    }
     ordered_after(g);
     return g->result;
 }
@@ -237,48 +252,63 @@ void store_words(int each)
     }
 }
 
+HIDDEN void shut(gate *g, uint32_t first, uint32_t warps)
+{
+    g->here = 0;
+    g->first = first;
+    g->asleep.assign(warps, 0);
+    g->some = false;
+}
+
+HIDDEN void begin_warp(cta *c)
+{
+    const uint32_t threads = c->threads - 32 * c->begun;
+    c->awake[c->begun++] = threads < 32 ? (1U << threads) - 1 : ~0U;
+}
+
 HIDDEN void start(cta *c)
 {
+    const uint32_t warps = (c->threads + 31) / 32;
     while (c->fibers.size() < c->threads)
         c->fibers.push_back(new_fiber((uint32_t)c->fibers.size()));
-    c->warps.assign((c->threads + 31) / 32, gate());
-    c->all = c->by = gate();
-    c->begun = 32;
-    c->turns = 0;
-    for (uint32_t i = 0; i < c->threads; i++)
-        c->fibers[i]->done = false;
+    c->warps.resize(warps);
+    for (uint32_t w = 0; w < warps; w++)
+        shut(&c->warps[w], w, 1);
+    shut(&c->all, 0, warps);
+    shut(&c->by, 0, warps);
+    c->awake.assign(warps, 0);
+    c->begun = c->turns = 0;
+    c->left = c->threads;
+    begin_warp(c);
 }
 
 /*
- * One turn of all fibers that can go on: how many are left. Nobody could: they wait in vain. Warps begin one after the other, so
- * that it is seen what the first ones do too early.
+ * One turn of all fibers that can go on. Nobody could: they wait in vain. Warps begin one after the other, so that it is seen what
+ * the first ones do too early.
  */
-HIDDEN uint32_t turn(cta *c)
+HIDDEN void turn(cta *c)
 {
-    uint32_t left = c->threads - c->begun, ran = 0;
-    bool moved = false;
+    bool ran = false, moved = false;
     c->busy = false;
-    for (uint32_t i = 0; i < c->begun; i++) {
-        fiber *f = c->fibers[i];
-        if (f->done)
-            continue;
-        left++;
-        if (f->at && f->round == f->at->round)
-            continue;
-        ran++;
-        f->moved = true;
-        c->now = f;
-        switch_to(&c->sp, f->sp, f->tsan);
-        moved |= f->moved;
+    for (uint32_t w = 0; w < c->begun; w++) {
+        uint32_t to_come = ~0U; /* those of the warp that had no turn yet */
+        while ((c->awake[w] & to_come) != 0) {
+            const uint32_t i = (uint32_t)__builtin_ctz(c->awake[w] & to_come);
+            to_come = ~1U << i;
+            fiber *f = c->fibers[32 * w + i];
+            ran = f->moved = true;
+            c->now = f;
+            switch_to(&c->sp, f->sp, f->tsan);
+            moved |= f->moved;
+        }
     }
-    if (c->begun < c->threads && (!moved || ++c->turns % LATE == 0)) {
-        c->begun += 32;
+    if (c->begun < c->awake.size() && (!moved || ++c->turns % LATE == 0)) {
+        begin_warp(c);
         c->busy = true;
-    } else if (left > 0 && ran == 0) {
-        fprintf(stderr, "emulation: %u threads of a CTA wait for others that have gone\n", left);
+    } else if (c->left > 0 && !ran) {
+        fprintf(stderr, "emulation: %u threads of a CTA wait for others that have gone\n", c->left);
         abort();
     }
-    return left;
 }
 
 HIDDEN void run_cta(cta *c)
@@ -286,10 +316,11 @@ HIDDEN void run_cta(cta *c)
     start(c);
     ordered_before(c);
     uint32_t idle = 0;
-    while (turn(c) > 0) {
+    while (c->left > 0) {
+        turn(c);
         idle = c->busy ? 0 : idle + 1;
         if (idle > PATIENCE)
-            usleep(20);
+            usleep(NAP_US << std::min(idle / PATIENCE - 1, (uint32_t)DOUBLED));
         else if (idle > 0)
             sched_yield();
     }
