@@ -77,13 +77,14 @@ static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {2 << 10, 2 << 10, 16 << 10};
 /*
  * CTAs of a call with messages: each thread that sends them has one, if there are so many bytes for it; then more of longer ones.
  * 2+2 H100 with 4 threads each, graphs, by 1, 2, 3 and 5 CTAs: 32 KiB 41, 38, 34 and 43 us; 128 KiB by 3, 5 and 9: 47, 53 and 60;
- * 512 KiB by 9 and 16: 117 and 95.
+ * 512 KiB by 9 and 16: 117 and 95. By lines 1, 2 and 4: 8 KiB 29, 25 and 25; 16 KiB 55, 30 and 26.
  */
-enum { FAR_BYTES = 16 << 10, FAR_LONG_BYTES = 32 << 10 };
+enum { FAR_LINES_BYTES = 4 << 10, FAR_BYTES = 16 << 10, FAR_LONG_BYTES = 32 << 10 };
 
-static size_t far_ctas(const peal_comm *comm, size_t bytes)
+static size_t far_ctas(const peal_comm *comm, peali_cuda_proto proto, size_t bytes)
 {
-    const size_t threads = (size_t)comm->device->nnets, ctas = bytes / FAR_BYTES + 1;
+    const size_t least = proto == PEALI_CUDA_LL ? FAR_LINES_BYTES : FAR_BYTES;
+    const size_t threads = (size_t)comm->device->nnets, ctas = (bytes + least - 1) / least;
     return ctas <= threads ? ctas : bytes / FAR_LONG_BYTES > threads ? bytes / FAR_LONG_BYTES : threads;
 }
 
@@ -94,22 +95,25 @@ const char *peali_proto_name(peali_cuda_proto proto)
 }
 
 /*
- * Some ranks are out of reach. Allreduce of 16 KiB, graphs: 2+2 H100 25 us by lines and 33 by bulk, 1+1 23 and 29; of 32 KiB 38
- * and 39, 34 and 39, where more CTAs make bulk the sooner; of 8 KiB, 2+2, leaders take 22 us and doubling 23.
+ * Some ranks are out of reach. Lines as far as each thread that sends messages has one of them (can_far_lines): 2+2 on 2 H100, 4
+ * threads each, graphs (one call at a time), us, by lines and by bulk: allreduce of 16 KiB 27 and 36 (37 and 46), of 32 KiB 32 and
+ * 38 (42 and 47), of 64 KiB, two slices, 47 and 40 (57 and 50); of 32 KiB allgather 29 and 39, reduce-scatter 25 and 32, broadcast
+ * 20 and 20 (36 and 39), reduce 23 and 22 (44 and 47). Leaders take 17.6 for 2 KiB and 23 for 4, doubling 20.3 and 21.6.
  */
 static const struct row far[] = {
-    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical_leaders", PEALI_CUDA_LL, 0},
-    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 16 << 10, "hierarchical_doubling", PEALI_CUDA_LL, 0},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 2 << 10, "hierarchical_leaders", PEALI_CUDA_LL, 0},
+    {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 32 << 10, "hierarchical_doubling", PEALI_CUDA_LL, 0},
     {PEAL_ALLREDUCE, 2, SIZE_MAX, "hierarchical_doubling", PEALI_CUDA_BULK, 0},
     {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, 256 << 10, "hierarchical_doubling", PEALI_CUDA_BULK, 0},
     {PEAL_ALLREDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK, 0},
-    {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical_leaders", PEALI_CUDA_LL, 0},
+    {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, 2 << 10, "hierarchical_leaders", PEALI_CUDA_LL, 0},
+    {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, 32 << 10, "hierarchical", PEALI_CUDA_LL, 0},
     {PEAL_ALLGATHER, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK, 0},
-    {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, 8 << 10, "hierarchical", PEALI_CUDA_LL, 0},
+    {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, 32 << 10, "hierarchical", PEALI_CUDA_LL, 0},
     {PEAL_REDUCE_SCATTER, PEALI_DEVICE_RANKS, SIZE_MAX, "hierarchical", PEALI_CUDA_BULK, 0},
-    {PEAL_BROADCAST, PEALI_DEVICE_RANKS, 8 << 10, "binomial", PEALI_CUDA_LL, 0},
+    {PEAL_BROADCAST, PEALI_DEVICE_RANKS, 32 << 10, "binomial", PEALI_CUDA_LL, 0},
     {PEAL_BROADCAST, PEALI_DEVICE_RANKS, SIZE_MAX, "binomial", PEALI_CUDA_BULK, 0},
-    {PEAL_REDUCE, PEALI_DEVICE_RANKS, 8 << 10, "binomial", PEALI_CUDA_LL, 0},
+    {PEAL_REDUCE, PEALI_DEVICE_RANKS, 32 << 10, "binomial", PEALI_CUDA_LL, 0},
     {PEAL_REDUCE, PEALI_DEVICE_RANKS, SIZE_MAX, "binomial", PEALI_CUDA_BULK, 0},
 };
 
@@ -182,6 +186,13 @@ static bool can_lines(const peal_comm *comm, const peali_call *c, const peali_de
     return traits->lines && (bytes <= room || (room >= LEAST && own && bytes <= MOST / work_of(comm, c)));
 }
 
+/* Of so many bytes the lines of messages are one slice for each thread that sends them, as a rule. */
+static bool can_far_lines(const peal_comm *comm, const peali_call *c)
+{
+    enum { MOST = 8 << 10 };
+    return peali_comm_bytes(comm, c->kind, c->count, c->type) <= (size_t)comm->device->nnets * MOST;
+}
+
 /* Can C be done as R says, if all ranks have mapped each other's buffers, or have areas for copy engines (ENGINES)? */
 static bool can(const peal_comm *comm, const peali_call *c, const peali_device_traits *traits, const struct row *r, bool engines)
 {
@@ -189,6 +200,8 @@ static bool can(const peal_comm *comm, const peali_call *c, const peali_device_t
         return can_lines(comm, c, traits, r);
     if (r->proto == DIRECT)
         return c->kind != PEAL_BARRIER && !apart(comm) && !comm->device->far;
+    if (r->proto == PEALI_CUDA_LL && apart(comm))
+        return can_far_lines(comm, c);
     return r->proto < DIRECT || engines;
 }
 
@@ -272,7 +285,7 @@ bool peali_device_choose(const peal_comm *comm, const peali_call *c, const peali
         choice->ctas = choice->most_ctas - 1;
         return true;
     }
-    const size_t busy = apart(comm) ? far_ctas(comm, bytes) : bytes / cta_bytes[choice->proto] + 1;
+    const size_t busy = apart(comm) ? far_ctas(comm, choice->proto, bytes) : bytes / cta_bytes[choice->proto] + 1;
     choice->ctas = busy < choice->most_ctas ? (uint32_t)busy : choice->most_ctas;
     return true;
 }

@@ -72,6 +72,8 @@ DEVICE void clear(const slice &s, unsigned char *at, uint32_t bytes)
 DEVICE void clear_part(const slice &s, unsigned char *lines, int proto)
 {
     const uint64_t bytes = s.c.layout.area_bytes[proto];
+    if (bytes == 0)
+        return;
     const uint32_t part = s.epoch / CLEAN_EVERY % (uint32_t)(bytes / CLEAN_BYTES);
     clear(s, lines + (2 * s.lane + (s.epoch & 1)) * bytes + part * (uint64_t)CLEAN_BYTES, CLEAN_BYTES);
 }

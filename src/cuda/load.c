@@ -39,12 +39,13 @@ static uint64_t up(uint64_t x, uint64_t step)
 /*
  * The shares of a lane's memory: scratch 4/64; lines of 16 bytes, so that of 8 MiB, 64 lanes exchange 512 KiB of 2 ranks, or 64 KiB
  * of 4; lines of 128 bytes, so that 1 MiB of 2 or 4 ranks is a slice for each of 64 CTAs; and bulk what is left: with 16/64 it took
- * 1.3 to 1.6 times as long on 2 H200 as with 24/64. FAR: no call is direct, and lines are for short ones.
+ * 1.3 to 1.6 times as long on 2 H200 as with 24/64. FAR: no call is direct; lines of 16 bytes so that 10 KiB of two nodes of two
+ * are a slice, and none of 128 bytes.
  */
 static peali_cuda_layout lay_out_lanes(size_t bytes, int nranks, bool far, uint32_t lanes)
 {
     static const unsigned pair_shares[PEALI_CUDA_BULK] = {17, 19}, near_shares[PEALI_CUDA_BULK] = {9, 28};
-    static const unsigned far_shares[PEALI_CUDA_BULK] = {4, 4};
+    static const unsigned far_shares[PEALI_CUDA_BULK] = {8, 0};
     const unsigned *shares = far ? far_shares : nranks <= 2 ? pair_shares : near_shares;
     const uint64_t all = far ? lanes : (uint64_t)lanes * (PEALI_CUDA_DIRECT_LANES / PEALI_CUDA_LANES);
     peali_cuda_layout l = {.lanes = lanes, .direct_lanes = (uint32_t)all};
