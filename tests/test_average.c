@@ -138,7 +138,8 @@ static void play(peal_comm *comm, int rank, void *ctx)
     t->root = s->n - 1;
     for (const peal_algo *const *a = peali_algos; *a; a++)
         for (int type = 0; type < PEAL_TYPE_COUNT && fits(s, *a); type++)
-            for (int variant = 0; variant < 8 && peal_op_takes(PEAL_AVG, (peal_type)type) && !*s->wrong[rank]; variant++) {
+            for (int variant = (type + s->n / 2) % 2; variant < 8 && peal_op_takes(PEAL_AVG, (peal_type)type) && !*s->wrong[rank];
+                 variant += 2) { /* of each type and number of ranks every other one */
                 t->algo = *a;
                 t->type = (peal_type)type;
                 t->count = variant & 1 ? MOST_COUNT : 2;
