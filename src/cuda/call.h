@@ -270,6 +270,7 @@ typedef struct peali_cuda_call {
     const uint32_t *abort; /* in host memory: not 0, leave. Read once in a while by who waits */
     uint64_t deadline_ns;  /* of one wait; 0: none */
     uint64_t notice_ns;    /* a wait of so long for a rank that has not come is told to the host, once a call; 0: never */
+    /* The program, of which an exchange needs nothing. */
     alignas(8) peali_cuda_op ops[PEALI_CUDA_OPS];
     peali_cuda_loc locs[PEALI_CUDA_LOCS];
 } peali_cuda_call;

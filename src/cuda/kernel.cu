@@ -471,34 +471,39 @@ template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
     { \
         launch<arithmetic>(how(), c); \
     }
-#define SUMS(proto) \
-    KERNEL(proto, float, proto, sum_real<float>) \
-    KERNEL(proto, fp8_e4m3, proto, sum_narrow<fp8_e4m3>) \
-    KERNEL(proto, fp8_e5m2, proto, sum_narrow<fp8_e5m2>) \
-    KERNEL(proto, fp16, proto, sum_narrow<fp16>) \
-    KERNEL(proto, bf16, proto, sum_narrow<bf16>) \
-    KERNEL(proto, double, proto, sum_real<double>)
-SUMS(exchange)
-KERNEL(exchange, any, exchange, reduce_any)
-KERNEL(exchange, moves, exchange_moves, sum_real<float>)
-KERNEL(exchange, gives, exchange_gives, sum_real<float>)
-KERNEL(exchange, keeps, exchange_keeps, sum_real<float>)
-SUMS(exchange_takes)
-KERNEL(exchange_takes, any, exchange_takes, reduce_any)
-SUMS(exchange_lines)
-KERNEL(exchange_lines, any, exchange_lines, reduce_any)
-SUMS(exchange_lines_shares)
-KERNEL(exchange_lines_shares, any, exchange_lines_shares, reduce_any)
-KERNEL(exchange_lines, moves, exchange_lines_moves, sum_real<float>)
-KERNEL(exchange_lines, gives, exchange_lines_gives, sum_real<float>)
-KERNEL(exchange_lines, keeps, exchange_lines_keeps, sum_real<float>)
-SUMS(exchange_lines_takes)
-KERNEL(exchange_lines_takes, any, exchange_lines_takes, reduce_any)
-SUMS(ll)
-SUMS(ll_rare)
+#define EXCHANGE(proto, name, how, arithmetic) \
+    extern "C" __global__ void __launch_bounds__(PEALI_CUDA_BLOCK, 1) peal_##proto##_##name(FRAME_PARAMETER f) \
+    { \
+        launch<arithmetic>(how(), call_of(f)); \
+    }
+#define SUMS(KIND, proto) \
+    KIND(proto, float, proto, sum_real<float>) \
+    KIND(proto, fp8_e4m3, proto, sum_narrow<fp8_e4m3>) \
+    KIND(proto, fp8_e5m2, proto, sum_narrow<fp8_e5m2>) \
+    KIND(proto, fp16, proto, sum_narrow<fp16>) \
+    KIND(proto, bf16, proto, sum_narrow<bf16>) \
+    KIND(proto, double, proto, sum_real<double>)
+SUMS(EXCHANGE, exchange)
+EXCHANGE(exchange, any, exchange, reduce_any)
+EXCHANGE(exchange, moves, exchange_moves, sum_real<float>)
+EXCHANGE(exchange, gives, exchange_gives, sum_real<float>)
+EXCHANGE(exchange, keeps, exchange_keeps, sum_real<float>)
+SUMS(EXCHANGE, exchange_takes)
+EXCHANGE(exchange_takes, any, exchange_takes, reduce_any)
+SUMS(EXCHANGE, exchange_lines)
+EXCHANGE(exchange_lines, any, exchange_lines, reduce_any)
+SUMS(EXCHANGE, exchange_lines_shares)
+EXCHANGE(exchange_lines_shares, any, exchange_lines_shares, reduce_any)
+EXCHANGE(exchange_lines, moves, exchange_lines_moves, sum_real<float>)
+EXCHANGE(exchange_lines, gives, exchange_lines_gives, sum_real<float>)
+EXCHANGE(exchange_lines, keeps, exchange_lines_keeps, sum_real<float>)
+SUMS(EXCHANGE, exchange_lines_takes)
+EXCHANGE(exchange_lines_takes, any, exchange_lines_takes, reduce_any)
+SUMS(KERNEL, ll)
+SUMS(KERNEL, ll_rare)
 KERNEL(ll, any, ll_rare, reduce_any)
-SUMS(ll128)
-SUMS(ll128_rare)
+SUMS(KERNEL, ll128)
+SUMS(KERNEL, ll128_rare)
 KERNEL(ll128, any, ll128_rare, reduce_any)
-SUMS(bulk)
+SUMS(KERNEL, bulk)
 KERNEL(bulk, any, bulk, reduce_any)

@@ -24,6 +24,17 @@ struct alignas(16) quad {
 #define DEVICE_SLOW static __device__ __noinline__
 #define UNROLL _Pragma("unroll")
 #define PARAMETER const __grid_constant__ peali_cuda_call
+#define FRAME_PARAMETER const __grid_constant__ frame
+
+/* A call without its program, for kernels that have no use for it: a launch takes the longer the more parameters it has. */
+struct alignas(peali_cuda_call) frame {
+    unsigned char bytes[offsetof(peali_cuda_call, ops)];
+};
+
+DEVICE const peali_cuda_call &call_of(const frame &f)
+{
+    return reinterpret_cast<const peali_cuda_call &>(f);
+}
 
 DEVICE float fp16_to_float(uint16_t h)
 {

@@ -243,10 +243,10 @@ DEVICE void blame(const peali_cuda_call &c, uint64_t own, peali_cuda_report *r)
     }
 }
 
-/* Of those that operation OP waits for. */
+/* Of those that operation OP waits for; an exchange has none, nor operations. */
 DEVICE uint32_t first_slot(const peali_cuda_call &c, uint32_t op)
 {
-    for (uint32_t k = 0; op < PEALI_CUDA_OPS && op < c.nops && k < c.ops[op].nsrc; k++)
+    for (uint32_t k = 0; !c.exchanges && op < PEALI_CUDA_OPS && op < c.nops && k < c.ops[op].nsrc; k++)
         if (c.locs[c.ops[op].locs + k].where >= PEALI_CUDA_SLOT)
             return c.locs[c.ops[op].locs + k].slot;
     return PEALI_CUDA_SLOTS;

@@ -435,11 +435,22 @@ HIDDEN void look_away()
     go_back(here->now);
 }
 
+/* Those of exchanges have a call without its program: who looks at that finds nothing right. */
+HIDDEN void cut_short(const char *kernel, peali_cuda_call *call)
+{
+    const size_t frame = offsetof(peali_cuda_call, ops);
+    if (strncmp(kernel, "peal_exchange", 13) == 0)
+        memset((unsigned char *)call + frame, 0xff, sizeof *call - frame);
+}
+
 extern "C" void peali_emulate(const char *kernel, unsigned grid, unsigned block, const void *params)
 {
     cta *c = here = &mine.c;
+    peali_cuda_call call;
+    memcpy(&call, params, sizeof call);
+    cut_short(kernel, &call);
     c->run = find(kernel);
-    c->call = (const peali_cuda_call *)params;
+    c->call = &call;
     c->count = grid;
     c->threads = block;
 #if defined(__SANITIZE_THREAD__)

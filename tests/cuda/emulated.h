@@ -13,6 +13,7 @@
 #define DEVICE_SLOW static inline
 #define UNROLL _Pragma("GCC unroll 16")
 #define PARAMETER const peali_cuda_call &
+#define FRAME_PARAMETER const peali_cuda_call &
 #define __global__
 #define __launch_bounds__(...)
 
@@ -30,6 +31,11 @@ void store_warp(unsigned char *at, uint64_t word, bool used);
 quad load_row(const unsigned char *at, bool used);
 void store_row(unsigned char *at, quad q, bool used);
 void look_away();
+
+DEVICE const peali_cuda_call &call_of(const peali_cuda_call &c)
+{
+    return c;
+}
 
 DEVICE uint32_t ask(const peali_cuda_call *c, size_t at, uint32_t = 0)
 {
