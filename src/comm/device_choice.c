@@ -77,9 +77,10 @@ static const size_t cta_bytes[PEALI_CUDA_PROTOS] = {2 << 10, 2 << 10, 16 << 10};
 /*
  * CTAs of a call with messages: each thread that sends them has one, if there are so many bytes for it; then more of longer ones.
  * 2+2 H100 with 4 threads each, graphs, by 1, 2, 3 and 5 CTAs: 32 KiB 41, 38, 34 and 43 us; 128 KiB by 3, 5 and 9: 47, 53 and 60;
- * 512 KiB by 9 and 16: 117 and 95. By lines 1, 2 and 4: 8 KiB 29, 25 and 25; 16 KiB 55, 30 and 26.
+ * 512 KiB by 9 and 16: 117 and 95. By lines 1, 2 and 4: 8 KiB 29, 25 and 25; 16 KiB 55, 30 and 26. 1+1 with 8 threads: 48 KiB by 3,
+ * 4 and 6: 32, 29 and 29; 64 KiB by 4, 6 and 8: 32.5, 29.7 and 30.2.
  */
-enum { FAR_LINES_BYTES = 4 << 10, FAR_BYTES = 16 << 10, FAR_LONG_BYTES = 32 << 10 };
+enum { FAR_LINES_BYTES = 4 << 10, FAR_BYTES = 12 << 10, FAR_LONG_BYTES = 32 << 10 };
 
 static size_t far_ctas(const peal_comm *comm, peali_cuda_proto proto, size_t bytes)
 {

@@ -11,11 +11,16 @@
 #include "base/log.h"
 #include "topo/machine.h"
 
-/* An allreduce of 16 MiB, 2 H200 as two nodes over lo, 16 cores a rank: 6.2, 3.4, 2.0 and 1.7 ms by 1, 2, 4 and 8 threads. */
+/*
+ * Threads, where nobody says how many: one for each four cores of a rank, or, where that is more, for all but eight; the program,
+ * and what it computes with, want some, too. Allreduce by 2, 4 and 8 threads, 2 H100 as two nodes over lo, 16 cores a rank, graphs:
+ * 64 KiB 41, 35 and 35 us, 256 KiB 104, 69 and 51, 16 MiB 5.2, 2.7 and 1.7 ms; with other programs on 24 of the 32 cores 64 KiB
+ * 43, 67 and 171, 16 MiB 5.3, 8.9 and 6.0 (NCCL 167 us and 6.7 ms); on all 160, 159 and 145, 22, 16 and 11 (NCCL 13 and 35 ms).
+ */
 enum {
-    CORES_EACH = 4, /* of a rank, for each thread: the program, and what it computes with, want some, too */
-    MOST = 4,       /* threads that are taken where nobody says how many */
-    ROOM = 8192,    /* for a card */
+    CORES_EACH = 4,
+    CORES_LEFT = 8,
+    ROOM = 8192, /* for a card */
 };
 
 /* What a rank tells the others, as bytes. */
@@ -30,13 +35,19 @@ typedef struct stock {
     uint32_t card; /* the longest, in bytes */
 } stock;
 
+static int threads_for(int cores)
+{
+    const int few = cores / CORES_EACH, more = cores - CORES_LEFT;
+    return few > more ? few : more;
+}
+
 /* How many nets all ranks take. */
 static int agreed(const peal_comm *comm, const wish *all)
 {
     int least = PEALI_CLERKS;
     for (int r = 0; r < comm->nranks; r++) {
-        const int share = peali_machine_share(&all->place, sizeof *all, comm->nranks, r) / CORES_EACH;
-        int n = all[r].asked ? all[r].asked : share < MOST ? share : MOST;
+        const int cores = peali_machine_share(&all->place, sizeof *all, comm->nranks, r);
+        int n = all[r].asked ? all[r].asked : threads_for(cores);
         n = !all[r].can || n < 1 ? 1 : n;
         least = n < least ? n : least;
     }
