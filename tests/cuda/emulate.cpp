@@ -112,8 +112,8 @@ struct cta {
     void *sp, *tsan;
     fiber *now;
     uint32_t number, count, threads;
-    uint32_t begun, turns, left; /* warps that have, how often their threads had their turn, and threads that have not ended */
-    bool busy;             /* in this turn somebody ended, or passed more gates than who waits */
+    uint32_t begun, turns, left; /* warps that have, turns of their threads, and threads that have not ended */
+    bool busy;                   /* in this turn somebody ended, or passed more gates than who waits */
     entry run;
     const peali_cuda_call *call;
 };
@@ -167,8 +167,10 @@ HIDDEN void fiber_main()
     }
 }
 
-/* A stack as switch_stack leaves it, with fiber_main to return to. Each begins 17 lines below the one before, within 64 KiB: stacks
- * that lie alike in their pages would share a few places of the caches. */
+/*
+ * A stack as switch_stack leaves it, with fiber_main to return to. Each begins 17 lines below the one before, within 64 KiB: stacks
+ * that lie alike in their pages would share a few places of the caches.
+ */
 HIDDEN fiber *new_fiber(uint32_t number)
 {
     fiber *f = (fiber *)calloc(1, sizeof *f);

@@ -657,12 +657,12 @@ static void refusals(void **ctx)
 }
 
 /* Rank 0 of N, of which 0 and 1 are on one node. */
-static void load_far(const peal_algo *algo, int n, size_t count, peali_cuda_call *call)
+static void load_far(const peal_algo *algo, int n, size_t count, peali_cuda_proto proto, peali_cuda_call *call)
 {
     static const int node[] = {0, 0, 1, 1};
     static const int32_t ranks[] = {0, 1};
-    const peali_cuda_job job = {algo->kind, count, PEAL_FLOAT, PEAL_SUM, 0, PEALI_CUDA_BULK, 4, 0, 0};
-    const peali_cuda_layout layout = peali_cuda_lay_out(4 << 20, 2, true);
+    const peali_cuda_job job = {algo->kind, count, PEAL_FLOAT, PEAL_SUM, 0, proto, 4, 0, 0};
+    const peali_cuda_layout layout = peali_cuda_lay_out(8 << 20, 2, true);
     const peal_problem problem = {.kind = algo->kind, .op = PEAL_SUM, .nranks = n, .nnodes = 2, .node = node};
     peali_program *program;
     uint32_t ctas;
@@ -674,7 +674,7 @@ static void load_far(const peal_algo *algo, int n, size_t count, peali_cuda_call
 static const peali_cuda_op *first_send(peal_kind kind, const char *name, peali_cuda_call *call)
 {
     uint32_t n = 0;
-    load_far(peali_algo_find(kind, name), 4, 1000, call);
+    load_far(peali_algo_find(kind, name), 4, 1000, PEALI_CUDA_BULK, call);
     while (call->locs[call->ops[n].locs + call->ops[n].nsrc].where != PEALI_CUDA_LEAVES)
         assert_true(++n < call->nops);
     return &call->ops[n];
@@ -718,13 +718,15 @@ static void messages(void **ctx)
     op = first_send(PEAL_ALLREDUCE, "hierarchical_doubling", &call);
     assert_true(op->nsrc == 2 && op->ndst == 2 && op->nput == 1 && op->peer == 2);
     assert_int_equal(call.locs[op->locs + 3].where, PEALI_CUDA_OUT);
-    load_far(&again, 3, 1 << 20, &call);
+    load_far(&again, 3, 1 << 20, PEALI_CUDA_BULK, &call);
     for (uint32_t n = 0; n < call.nops; n++)
         for (int i = 0; i < call.ops[n].nsrc + call.ops[n].ndst; i++)
             assert_true(call.locs[call.ops[n].locs + i].where != PEALI_CUDA_TMP ||
                         call.slice_packs * (uint64_t)PEALI_CUDA_PACK <= call.layout.tmp_bytes);
     op = first_send(PEAL_ALLGATHER, "hierarchical", &call); /* what others get, too, is not held up by a message */
     assert_true(op->nsrc == 1 && op->ndst == 1 && op->nput == 1);
+    load_far(peali_algo_find(PEAL_ALLREDUCE, "hierarchical_doubling"), 4, (32 << 10) / sizeof(float), PEALI_CUDA_LL, &call);
+    assert_int_equal(call.slices, 4); /* 8 KiB of lines for each of four threads follow no others */
 }
 
 int main(void)
