@@ -80,9 +80,9 @@ const struct {
 
 enum {
     GATES = 16,    /* that threads pass together between two looks in vain; who passes more has something to do */
-    PATIENCE = 10, /* turns in which nobody has, before this thread sleeps, and before it sleeps for twice as long */
-    NAP_US = 20,   /* at first */
-    DOUBLED = 4,   /* times, at most */
+    PATIENCE = 10, /* turns in which nobody has, before this thread sleeps; after twice as many it sleeps for twice as long, */
+    NAP_US = 20,   /* at first for this, */
+    DOUBLED = 2,   /* and so many times twice that, at most: who waits for ranks that wait likewise is late for each of them */
     LATE = 8,      /* turns from a warp's begin to the next one's: a launch that waits for nobody takes fewer */
 };
 const size_t stack_bytes = 256 << 10;
@@ -322,7 +322,7 @@ HIDDEN void run_cta(cta *c)
         turn(c);
         idle = c->busy ? 0 : idle + 1;
         if (idle > PATIENCE)
-            usleep(NAP_US << std::min(idle / PATIENCE - 1, (uint32_t)DOUBLED));
+            usleep(NAP_US << std::min(idle / PATIENCE / 2, (uint32_t)DOUBLED));
         else if (idle > 0)
             sched_yield();
     }
