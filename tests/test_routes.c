@@ -16,7 +16,10 @@ static void nothing(peal_comm *comm, int rank, void *ctx)
 {
 }
 
-/* Lines of the log so far that have all of TEXT, but for the host's name, which "HOST" stands for. */
+/*
+ * Lines of the log so far that have all of TEXT, but for the host's name, which "HOST" stands for; without one all at info, as who
+ * waits for a rank that is slow, as under valgrind, warns of that.
+ */
 static int lines(const char *text)
 {
     char line[1024], want[1024], host[256] = "";
@@ -27,7 +30,7 @@ static int lines(const char *text)
     FILE *log = fopen(path, "r");
     assert_non_null(log);
     while (fgets(line, sizeof line, log))
-        found += *text ? strcmp(line, want) == 0 : 1;
+        found += *text ? strcmp(line, want) == 0 : strstr(line, " info ") != NULL;
     fclose(log);
     return found;
 }
