@@ -17,8 +17,8 @@ static void nothing(peal_comm *comm, int rank, void *ctx)
 }
 
 /*
- * Lines of the log so far that have all of TEXT, but for the host's name, which "HOST" stands for; without one all at info, as who
- * waits for a rank that is slow, as under valgrind, warns of that.
+ * Lines of the log so far that have all of TEXT, but for the host's name, which "HOST" stands for; without one all, but
+ * warnings of who waits for a rank that is slow, as under valgrind.
  */
 static int lines(const char *text)
 {
@@ -30,7 +30,7 @@ static int lines(const char *text)
     FILE *log = fopen(path, "r");
     assert_non_null(log);
     while (fgets(line, sizeof line, log))
-        found += *text ? strcmp(line, want) == 0 : strstr(line, " info ") != NULL;
+        found += *text ? strcmp(line, want) == 0 : !strstr(line, " waits since ");
     fclose(log);
     return found;
 }
