@@ -483,22 +483,18 @@ template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
     KIND(proto, fp16, proto, sum_narrow<fp16>) \
     KIND(proto, bf16, proto, sum_narrow<bf16>) \
     KIND(proto, double, proto, sum_real<double>)
-SUMS(EXCHANGE, exchange)
-EXCHANGE(exchange, any, exchange, reduce_any)
-EXCHANGE(exchange, moves, exchange_moves, sum_real<float>)
-EXCHANGE(exchange, gives, exchange_gives, sum_real<float>)
-EXCHANGE(exchange, keeps, exchange_keeps, sum_real<float>)
-SUMS(EXCHANGE, exchange_takes)
-EXCHANGE(exchange_takes, any, exchange_takes, reduce_any)
-SUMS(EXCHANGE, exchange_lines)
-EXCHANGE(exchange_lines, any, exchange_lines, reduce_any)
+#define EXCHANGES(proto) \
+    SUMS(EXCHANGE, proto) \
+    EXCHANGE(proto, any, proto, reduce_any) \
+    EXCHANGE(proto, moves, proto##_moves, sum_real<float>) \
+    EXCHANGE(proto, gives, proto##_gives, sum_real<float>) \
+    EXCHANGE(proto, keeps, proto##_keeps, sum_real<float>) \
+    SUMS(EXCHANGE, proto##_takes) \
+    EXCHANGE(proto##_takes, any, proto##_takes, reduce_any)
+EXCHANGES(exchange)
+EXCHANGES(exchange_lines)
 SUMS(EXCHANGE, exchange_lines_shares)
 EXCHANGE(exchange_lines_shares, any, exchange_lines_shares, reduce_any)
-EXCHANGE(exchange_lines, moves, exchange_lines_moves, sum_real<float>)
-EXCHANGE(exchange_lines, gives, exchange_lines_gives, sum_real<float>)
-EXCHANGE(exchange_lines, keeps, exchange_lines_keeps, sum_real<float>)
-SUMS(EXCHANGE, exchange_lines_takes)
-EXCHANGE(exchange_lines_takes, any, exchange_lines_takes, reduce_any)
 SUMS(KERNEL, ll)
 SUMS(KERNEL, ll_rare)
 KERNEL(ll, any, ll_rare, reduce_any)
