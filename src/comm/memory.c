@@ -31,11 +31,8 @@ static void plain_free(unsigned char *at)
 
 void *peal_mem_alloc(size_t bytes)
 {
-    void *at = peali_pool_alloc(bytes, PEALI_POOL_USER);
-    if (!at)
-        return plain(bytes);
-    peali_pool_populate(at, bytes); /* every rank of the host would have its own faults */
-    return at;
+    void *at = peali_pool_alloc_whole(bytes);
+    return at ? at : plain(bytes);
 }
 
 void peal_mem_free(void *at)
