@@ -62,7 +62,7 @@ static peal_status shares(peali_runner *r, int32_t x)
 }
 
 /* Pull: have the other ranks come far enough, and in this call? Acquires what raised() released. */
-static peal_status awaited(peali_runner *r, const peali_cursor *c, const peali_instr *i)
+peal_status peali_run_awaited(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     const peali_await *a = r->plan->program->awaits + i->awaits;
     peal_status status = PEAL_OK;
@@ -193,19 +193,23 @@ void peali_run_leave(peali_runner *r, peali_cursor *c)
     peali_store_release(&r->mine->left.value, r->base + first); /* pairs with credited() */
 }
 
+/* Of a broadcast, the root's IN; the others' buffers count for nothing. */
+bool peali_run_tells(const peali_runner *r, peali_loc loc)
+{
+    return r->plan->job.algo->kind != PEAL_BROADCAST || loc.buf == PEAL_BUF_IN;
+}
+
 /* Ranks within reach show what they called; before this one touches a peer's memory, it looks. */
 static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     if (c->slice > 0 || r->plan->program->mode == PEALI_PUSH)
         return PEAL_OK;
     const peali_loc *locs = r->plan->program->locs + i->locs;
-    bool broadcast = r->plan->job.algo->kind == PEAL_BROADCAST;
     for (int32_t k = 0; k < i->nsrc + i->ndst; k++) {
         const peali_front *front = &r->shown[peali_run_owner(r, locs[k])]->front;
         if (peali_load_relaxed(&front->call) != r->call)
             return PEAL_ERR_MISMATCH;
-        if (!broadcast || locs[k].buf == PEAL_BUF_IN) /* of the root: the others' count for nothing */
-            r->seen &= !front->staged;
+        r->seen &= !(front->staged && peali_run_tells(r, locs[k]));
     }
     return PEAL_OK;
 }
@@ -213,7 +217,7 @@ static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_in
 static peal_status may_begin(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     if (r->plan->program->mode == PEALI_PULL)
-        return awaited(r, c, i);
+        return peali_run_awaited(r, c, i);
     if (i->kind == PEALI_I_ENTER && !peali_run_credited(r, c))
         return PEAL_IN_PROGRESS;
     return landed(r, c, i);

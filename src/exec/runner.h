@@ -158,11 +158,19 @@ static inline int32_t peali_run_first_req(const peali_plan *plan, int32_t instr)
     return plan->first_req ? plan->first_req[instr] : instr;
 }
 
-/* Compute: where span UNIT of operand LOC lies, its bytes, the instruction itself, and staging. */
+/*
+ * Compute: where span UNIT of operand LOC lies, its bytes, the instruction itself, and staging. Pull: does it lie where the user
+ * has it, even where its buffer is staged? Does what its owner shows of its memory count (lower.h, tells)?
+ */
 unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc, int32_t unit);
 size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit);
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i);
 void peali_run_stage(const peali_runner *r, const peali_cursor *c, bool fills);
+bool peali_run_at_home(const peali_runner *r, const peali_instr *i, peali_loc loc);
+bool peali_run_tells(const peali_runner *r, peali_loc loc);
+
+/* Combines BYTES of r->src into each of r->dst; PAST the caches. */
+void peali_run_combine(peali_runner *r, int ndst, int nsrc, size_t bytes, bool past);
 
 /* At the end of a call: gives the user what a fork during it has parted from the buffer. */
 void peali_run_come_home(const peali_runner *r);
@@ -223,9 +231,10 @@ const char *peali_run_rank(const peali_runner *r, int rank, char buf[PEALI_RUN_R
 void peali_runner_last_words(peali_runner *r);
 
 /*
- * The loop's parts that small calls share. Push: may slice C begin; what a line says that has not the stamp of slice G, but THERE;
- * and the slice is over.
+ * The loop's parts that small calls share. Pull: have the ranks that I waits for come far enough? Push: may slice C begin; what a
+ * line says that has not the stamp of slice G, but THERE. And the slice is over.
  */
+peal_status peali_run_awaited(peali_runner *r, const peali_cursor *c, const peali_instr *i);
 bool peali_run_credited(peali_runner *r, const peali_cursor *c);
 peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g);
 void peali_run_leave(peali_runner *r, peali_cursor *c);

@@ -1,7 +1,7 @@
 /*
- * Small calls: one slice, pushed, no message. Where every operand lies is found once, when the plan is made, for each landing area;
- * a call is then a few stores to peers' lines and a few loads of its own. The general loop does the same, and takes several times
- * as long to find out what to do as the data takes to come.
+ * Small calls: one slice, and no message. Where every operand lies is found once, when the plan is made: pushed, for each landing
+ * area; pulled, from where each rank's buffers begin. A call is then a few loads and stores of lines, and the sums. The general
+ * loop does the same, and takes several times as long to find out what to do as the data takes to come.
  */
 #include "exec/runner.h"
 
@@ -18,39 +18,51 @@ enum { BASE_NONE, BASE_IN, BASE_OUT, BASE_TMP, BASES };
 typedef struct operand {
     uintptr_t at;
     peali_line *line;
-    int base;
-    bool alone; /* a landing beside its line, which one rank alone reads */
+    int32_t owner; /* pull: whose buffer it is, among the ranks within reach */
+    uint8_t base;
+    bool alone;    /* a landing beside its line, which one rank alone reads */
+    bool home;     /* pull: even where its buffer is staged, where the user has it */
+    bool tells;    /* pull: whether its owner's buffers are staged counts */
 } operand;
 
 /* What of an instruction matters here. Slots that it fills are one place (compute.c), so that is one destination. */
 typedef struct action {
     uint8_t kind;
-    bool takes; /* copies to OUT what nobody reads there */
+    bool takes;     /* push: copies to OUT what nobody reads there */
     uint16_t nsrc, ndst;
+    int32_t flag;
     int32_t operands; /* the first; sources, then destinations */
-    size_t bytes, count;
+    size_t bytes;
 } action;
 
 struct peali_small {
     action *actions;
     operand *operands; /* per landing area */
     int32_t nactions, noperands;
+    bool pulls;
 };
 
 static bool fits(const peali_runner *r, const peali_plan *plan)
 {
-    return plan->program->mode == PEALI_PUSH && plan->job.slices == 1 && plan->nmessages == 0 && r->lands.areas > 0;
+    const peali_program *p = plan->program;
+    const bool pushes = p->mode == PEALI_PUSH && r->lands.areas > 0, pulls = p->mode == PEALI_PULL && p->nreach > 1 && !r->timed;
+    return (pushes || pulls) && plan->job.slices == 1 && plan->nmessages == 0;
 }
 
 static operand resolve(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc)
 {
     if (loc.buf < 0)
-        return (operand){(uintptr_t)peali_run_address(r, c, i, loc, 0), peali_run_landing(r, c, loc), BASE_NONE,
-                         r->plan->alone[peali_land_slot(r->plan->program->land_start, loc)]};
+        return (operand){.at = (uintptr_t)peali_run_address(r, c, i, loc, 0), .line = peali_run_landing(r, c, loc),
+                         .alone = r->plan->alone[peali_land_slot(r->plan->program->land_start, loc)]};
     peali_span at = peali_plan_span(r->plan, i, 0, 0, loc.base);
-    if (loc.buf >= PEAL_BUF_TMP)
-        return (operand){r->plan->slot_offset[loc.buf - PEAL_BUF_TMP] + at.packed, NULL, BASE_TMP, false};
-    return (operand){at.offset, NULL, loc.buf == PEAL_BUF_IN ? BASE_IN : BASE_OUT, false};
+    operand o = {.at = at.offset, .base = loc.buf == PEAL_BUF_IN ? BASE_IN : BASE_OUT, .owner = peali_run_owner(r, loc)};
+    if (loc.buf >= PEAL_BUF_TMP) {
+        o.at = r->plan->slot_offset[loc.buf - PEAL_BUF_TMP] + at.packed;
+        o.base = BASE_TMP;
+    }
+    o.home = r->plan->program->mode == PEALI_PULL && o.base != BASE_TMP && peali_run_at_home(r, i, loc);
+    o.tells = peali_run_tells(r, loc);
+    return o;
 }
 
 static bool takes(const peali_instr *i, const peali_loc *locs)
@@ -65,8 +77,8 @@ static void note(const peali_runner *r, peali_small *small)
     for (; small->nactions < p->ninstrs; small->nactions++) {
         const peali_instr *i = &p->instrs[small->nactions];
         action *a = &small->actions[small->nactions];
-        size_t bytes = i->nsrc > 0 ? peali_run_length(r, &c, i, 0) : 0;
-        *a = (action){i->kind, takes(i, p->locs + i->locs), i->nsrc, 0, small->noperands, bytes, bytes / r->plan->elem_bytes};
+        *a = (action){.kind = i->kind, .takes = takes(i, p->locs + i->locs), .nsrc = i->nsrc, .flag = i->flag,
+                      .operands = small->noperands, .bytes = i->nsrc > 0 ? peali_run_length(r, &c, i, 0) : 0};
         bool filled = false;
         for (int32_t k = i->locs + i->nsrc; k < i->locs + i->nsrc + i->ndst; k++) {
             a->ndst += p->locs[k].buf >= 0 || !filled;
@@ -99,8 +111,10 @@ static bool make(const peali_runner *r, peali_arena *arena, peali_small *small)
     if (!small->actions)
         return false;
     note(r, small);
-    small->operands = peali_arena_get(arena, (size_t)(r->lands.areas * small->noperands), sizeof *small->operands);
-    for (int32_t area = 0; small->operands && area < r->lands.areas; area++)
+    small->pulls = r->plan->program->mode == PEALI_PULL;
+    const int32_t areas = small->pulls ? 1 : r->lands.areas;
+    small->operands = peali_arena_get(arena, (size_t)(areas * small->noperands), sizeof *small->operands);
+    for (int32_t area = 0; small->operands && area < areas; area++)
         resolve_area(r, area, small);
     return small->operands != NULL;
 }
@@ -118,21 +132,35 @@ peal_status peali_small_make(peali_runner *r, peali_plan *plan)
     return ok ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 
+static int spins(const peali_runner *r)
+{
+    return peali_run_crowded(r) ? 1 : SPINS;
+}
+
+/* Pull: acquires what compute() of the others released by its flag. */
+static peal_status raised(peali_runner *r, const peali_cursor *c)
+{
+    const peali_instr *i = &r->plan->program->instrs[c->pc];
+    peal_status status = PEAL_IN_PROGRESS;
+    for (int left = spins(r); left > 0 && status == PEAL_IN_PROGRESS; left--)
+        status = peali_run_awaited(r, c, i);
+    return status;
+}
+
 /* Acquires what compute() of the writer released. The lines are asked for all at once: each takes about as long as all. */
 static peal_status arrived(peali_runner *r, const operand *from, int32_t n)
 {
     for (int32_t k = 1; k < n; k++)
         if (from[k].line)
             __builtin_prefetch(from[k].line);
-    const int most = peali_run_crowded(r) ? 1 : SPINS;
     for (int32_t k = 0; k < n; k++) {
         if (!from[k].line)
             continue;
-        int spins = most;
+        int left = spins(r);
         uint64_t there = peali_load_acquire(&from[k].line->value);
-        while (!peali_run_stamped(r, there, r->base) && --spins > 0)
+        while (!peali_run_stamped(r, there, r->base) && --left > 0)
             there = peali_load_acquire(&from[k].line->value);
-        if (spins == 0)
+        if (left == 0)
             return peali_run_stranger(r, there, r->base);
     }
     return PEAL_OK;
@@ -158,14 +186,14 @@ static void copy(void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-static void compute(peali_runner *r, const action *a, const operand *o)
+static void push(peali_runner *r, const action *a, const operand *o)
 {
     const operand *to = o + a->nsrc;
     place(r, o, a->nsrc, (void **)r->src);
     place(r, to, a->ndst, r->dst);
     bool past = a->takes && r->mine->front.past;
     if (a->nsrc > 1 || past)
-        r->plan->reduce(r->dst, a->ndst, r->src, a->nsrc, a->count, past);
+        peali_run_combine(r, a->ndst, a->nsrc, a->bytes, past);
     for (int k = 0; k < a->ndst; k++) {
         if (a->nsrc == 1 && !past)
             copy(r->dst[k], r->src[0], a->bytes);
@@ -177,23 +205,62 @@ static void compute(peali_runner *r, const action *a, const operand *o)
             peali_run_take_over(r->src[k], a->bytes);
 }
 
+/* Pull: where operand O lies, for whom its owner shows this call. */
+static void *find(const peali_runner *r, const operand *o, const peali_front *front)
+{
+    if (o->base == BASE_TMP)
+        return (void *)(front->tmp + (uintptr_t)r->shift[o->owner] + o->at);
+    const bool out = o->base == BASE_OUT;
+    if (o->home && (front->staged >> out & 1))
+        return (void *)((out ? (uintptr_t)r->out : (uintptr_t)r->in) + o->at);
+    return (void *)((out ? front->out : front->in) + (uintptr_t)r->shift[o->owner] + o->at);
+}
+
+static peal_status pull(peali_runner *r, const peali_cursor *c, const action *a, const operand *o)
+{
+    void **src = (void **)r->src;
+    bool past = false;
+    for (int k = 0; k < a->nsrc + a->ndst; k++) {
+        const peali_front *front = &r->shown[o[k].owner]->front;
+        if (peali_load_relaxed(&front->call) != r->call)
+            return PEAL_ERR_MISMATCH;
+        r->seen &= !(o[k].tells && front->staged);
+        past |= k >= a->nsrc && front->past;
+        *(k < a->nsrc ? &src[k] : &r->dst[k - a->nsrc]) = find(r, &o[k], front);
+    }
+    if (past)
+        peali_run_compute(r, c, &r->plan->program->instrs[c->pc]);
+    else if (a->nsrc > 1)
+        peali_run_combine(r, a->ndst, a->nsrc, a->bytes, false);
+    for (int k = 0; k < a->ndst && a->nsrc == 1 && !past; k++)
+        copy(r->dst[k], r->src[0], a->bytes);
+    return PEAL_OK;
+}
+
+static peal_status may_begin(peali_runner *r, const peali_cursor *c, const action *a, const operand *o)
+{
+    if (r->plan->small->pulls)
+        return raised(r, c);
+    return a->kind == PEALI_I_ENTER && !peali_run_credited(r, c) ? PEAL_IN_PROGRESS : arrived(r, o, a->nsrc);
+}
+
 peal_status peali_small_advance(peali_runner *r)
 {
     const peali_small *small = r->plan->small;
     peali_cursor *c = &r->cursors[0];
-    const operand *operands = small->operands + c->area * small->noperands;
+    const operand *operands = small->operands + (small->pulls ? 0 : c->area) * small->noperands;
     for (; c->pc < small->nactions; c->pc++, r->moved = true) {
         const action *a = &small->actions[c->pc];
         const operand *o = operands + a->operands;
-        if (a->kind == PEALI_I_ENTER && !peali_run_credited(r, c))
-            return PEAL_IN_PROGRESS;
-        if (a->kind == PEALI_I_ENTER)
-            peali_run_stage(r, c, true);
-        peal_status status = arrived(r, o, a->nsrc);
+        peal_status status = may_begin(r, c, a, o);
+        if (status == PEAL_OK && a->kind == PEALI_I_REDUCE)
+            small->pulls ? (void)(status = pull(r, c, a, o)) : push(r, a, o);
         if (status != PEAL_OK)
             return status;
-        if (a->kind == PEALI_I_REDUCE)
-            compute(r, a, o);
+        if (a->kind == PEALI_I_ENTER)
+            peali_run_stage(r, c, true);
+        if (a->flag >= 0) /* pairs with raised() at the others */
+            peali_store_release(&r->mine->flags[a->flag].value, r->base + 1);
     }
     peali_run_leave(r, c);
     return PEAL_OK;
