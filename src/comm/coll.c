@@ -129,7 +129,7 @@ static int class_of(const peal_comm *comm)
 static void learn(peal_comm *comm)
 {
     int seen = peali_run_seen(comm->runner);
-    if (seen < 0 && comm->size >= PEALI_SELECT_PUSHED)
+    if (seen < 0 && comm->size >= peali_select_pushed(comm->kind))
         seen = peali_run_look(comm->runner, class_of(comm));
     uint64_t bit = (uint64_t)1 << comm->size;
     if (seen >= 0)
@@ -178,7 +178,7 @@ static peal_status start(peal_comm *comm, const peali_call *c, const peali_signa
         peali_run_start_as(comm->runner, r->plan, c->in, c->out, as);
     else
         peali_run_start(comm->runner, r->plan, c->in, c->out, comm->sequence);
-    if (r->size >= PEALI_SELECT_PUSHED)
+    if (r->size >= peali_select_pushed(c->kind))
         peali_run_show(comm->runner, class_of(comm));
     return PEAL_OK;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-    MOST_PUSHED = 1 << PEALI_SELECT_PUSHED, /* larger ones cost less where readers fetch them: bench/results */
     RAIL_BYTES = 64 << 10, /* less than that is not worth a rail of its own */
 };
 
@@ -61,7 +60,7 @@ static bool seen(const peal_comm *comm, peal_kind kind, const peali_job *job)
  */
 static peali_mode mode(const peal_comm *comm, peal_kind kind, size_t bytes, const peali_job *job)
 {
-    bool small = job->slices == 1 && bytes <= MOST_PUSHED;
+    bool small = job->slices == 1 && bytes <= (size_t)1 << peali_select_pushed(kind);
     if (comm->layout.push)
         return PEALI_PUSH;
     bool pulls = comm->reach.nranks < comm->nranks || comm->layout.pull || (seen(comm, kind, job) && !small);
