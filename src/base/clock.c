@@ -34,6 +34,15 @@ void peali_clock_give_way(void)
         shared_until_ns = now_ns + SHARED_NS;
 }
 
+void peali_clock_rest(int64_t waited_ns)
+{
+    enum { SOON_NS = 1000000, MOST_NS = 250000, PART = 100 };
+    if (waited_ns < SOON_NS)
+        peali_clock_yield();
+    else
+        peali_clock_sleep(waited_ns / PART < MOST_NS ? waited_ns / PART : MOST_NS);
+}
+
 /* Linux counts a yield to somebody among the switches that a thread did not want. */
 long peali_clock_taken(void)
 {

@@ -32,6 +32,9 @@ void peali_clock_yield(void);
  */
 void peali_clock_give_way(void);
 
+/* For who has waited WAITED_NS: a yield in the first millisecond, then naps of a hundredth of that, 250 us at most. */
+void peali_clock_rest(int64_t waited_ns);
+
 /* How often so far the calling thread, which could have gone on, had to make way for another. */
 long peali_clock_taken(void);
 

@@ -152,8 +152,11 @@ static peal_status wait_for(const trial *t, peali_net_req *req)
 {
     peali_net *net = t->d->comm->net;
     peal_status status;
-    while ((status = net->test(net, req)) == PEAL_IN_PROGRESS && peali_clock_ns() < t->end_ns)
-        peali_clock_yield();
+    int64_t begin_ns = peali_clock_ns(), now_ns = begin_ns;
+    while ((status = net->test(net, req)) == PEAL_IN_PROGRESS && now_ns < t->end_ns) {
+        peali_clock_rest(now_ns - begin_ns);
+        now_ns = peali_clock_ns();
+    }
     if (status != PEAL_IN_PROGRESS)
         return status;
     net->cancel(net, req);

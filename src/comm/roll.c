@@ -10,7 +10,6 @@
 static const int64_t SOON_NS = 1500 * 1000000, PATIENT_NS = 60 * 1000000000LL;
 static const int64_t ANSWER_NS = 1000 * 1000000; /* time for answers */
 static const int64_t STEP_NS = 1000000000; /* a process that was stopped, and goes on, has waited for no longer between two looks */
-static const int64_t BUSY_NS = 1000000, NAP_NS = 50 * 1000; /* who waited for so long does not feel a nap */
 
 static void say(const peali_roll *r, int64_t waited_ns, const char *unknown)
 {
@@ -18,14 +17,6 @@ static void say(const peali_roll *r, int64_t waited_ns, const char *unknown)
     bool known = r->missing(r->ctx, who);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, r->rank, "%s on %s, of %d ranks, waits since %.1f s: %s", r->call, r->name, r->nranks,
               (double)waited_ns * 1e-9, known ? who : unknown);
-}
-
-static void rest(int64_t waited_ns)
-{
-    if (waited_ns > BUSY_NS)
-        peali_clock_sleep(NAP_NS);
-    else
-        peali_clock_yield();
 }
 
 peal_status peali_comm_roll(const peali_roll *r)
@@ -59,7 +50,7 @@ peal_status peali_comm_roll(const peali_roll *r)
             if (limit_ns > 0 && waited_ns < limit_ns - answer_ns && limit_ns - answer_ns < ask_ns)
                 ask_ns = limit_ns - answer_ns;
         }
-        rest(waited_ns);
+        peali_clock_rest(waited_ns);
     }
     return PEAL_OK;
 }

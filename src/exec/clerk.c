@@ -17,7 +17,9 @@ enum {
     LOOKS = 100000, /* about 10 ms: calls that follow each other sooner find their clerks awake */
     YIELD_EVERY = 16, /* looks in vain */
     NAP_NS = 20000,
-    LONGEST_NAP_NS = 1000000, /* where nothing is under way; else a nap is as short as the first */
+    LONGEST_NAP_NS = 1000000, /* where nothing is under way, each nap being twice as long as the one before; else */
+    NAPS = 128,               /* are as long as the first, so many again twice that, and so on, so that */
+    DOUBLED = 4,              /* what has been waited for comes late by no more than a hundredth of that: 320 us at most */
 };
 
 /* Errands and what was seen of them are under the lock; the thread is under turn. */
@@ -70,7 +72,8 @@ static bool pass(clerk *c)
 static void nap(clerk *c)
 {
     const unsigned naps = c->idle - LOOKS;
-    const int64_t ns = (int64_t)NAP_NS << (c->busy ? 0 : naps < 16 ? naps : 16);
+    const unsigned doubled = c->busy ? naps / NAPS : naps, most = c->busy ? DOUBLED : 16;
+    const int64_t ns = (int64_t)NAP_NS << (doubled < most ? doubled : most);
     (void)peali_add_ordered(&c->napping, 1);
     if (peali_load_ordered(&c->calls) == c->seen)
         peali_thread_cond_wait(&c->news, &c->lock, ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS);

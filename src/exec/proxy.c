@@ -426,9 +426,11 @@ peal_status peali_proxy_begin(peali_net *const *nets, int nnets, const peali_pro
 /* What the kernels sent last may be under way: the calls of their receivers may depend on it. Who cannot flush has said so. */
 static void finish(peali_proxy *p, int64_t patience_ns)
 {
-    const int64_t end_ns = peali_clock_ns() + patience_ns;
+    const int64_t begin_ns = peali_clock_ns();
+    int64_t waited_ns = 0;
     peal_status flushed[PEALI_CLERKS] = {PEAL_OK};
-    for (bool left = true; left && peali_clock_ns() < end_ns; peali_clock_yield()) {
+    for (bool left = true; left && waited_ns < patience_ns; waited_ns = peali_clock_ns() - begin_ns) {
+        peali_clock_rest(waited_ns);
         left = listen(p);
         for (uint32_t i = 0; i < p->nshares; i++) {
             share *s = &p->shares[i];

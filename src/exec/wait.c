@@ -28,8 +28,10 @@ static const int64_t DRIVE_NS = 50 * 1000;
 static const int64_t DRIVE_ALONE_NS = 500 * 1000; /* without messages of its own and with a core of its own */
 static const int64_t DRIVE_DOZING_NS = 2 * 1000000;
 
-static const int64_t LONG_NS = 10 * 1000000; /* who waited for so long does not feel a nap */
-static const int64_t NAP_NS = 50 * 1000;
+/* Who waited for long does not feel a nap of a 200th of that. */
+static const int64_t LONG_NS = 10 * 1000000;
+enum { NAP_PART = 200 };
+static const int64_t NAP_NS = 50 * 1000, NAP_MOST_NS = 250 * 1000;
 /*
  * Where ranks share cores, yielding to each other is work as well, and takes the core from the one that has some: across hosts,
  * who waited for longer than a message takes there sleeps for a part of that time, so that it notices late by no more than that.
@@ -493,7 +495,10 @@ static int64_t nap_ns(const peali_runner *r)
 {
     if (dozes(r))
         return r->waited_ns / DOZE_PART < DOZE_MOST_NS ? r->waited_ns / DOZE_PART : DOZE_MOST_NS;
-    return r->verdict != PEAL_OK || r->waited_ns > LONG_NS ? NAP_NS : 0;
+    if (r->verdict != PEAL_OK)
+        return NAP_NS;
+    const int64_t part_ns = r->waited_ns > LONG_NS ? r->waited_ns / NAP_PART : 0;
+    return part_ns < NAP_MOST_NS ? part_ns : NAP_MOST_NS;
 }
 
 int peali_run_wanted;
