@@ -44,7 +44,7 @@ check() {
 # Open MPI leaks by itself, and an interposer cannot stand before ASan. With -O1 gcc 12 compiles this in 56 s on two cores, with
 # -O2 in 207, and the tests take as long.
 asan='build-asan -Doptimization=1 -Dcuda=disabled -Dmpich=disabled -Db_sanitize=address,undefined -Db_lundef=false'
-tsan='build-tsan -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false'
+tsan='build-tsan -Doptimization=1 -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false'
 
 # ahead DIR OPTIONS: tests leave a fifth of the cores idle, which is for the build that comes next: it has ended when those come
 # that want to know what is idle. What goes wrong with it is found, and said, when it is its turn.

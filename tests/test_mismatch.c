@@ -192,7 +192,7 @@ static void play(struct player *p)
                 move_on(p, k);
         if (p->rank == 0)
             watch(r);
-        peali_clock_sleep(100 * 1000);
+        peali_clock_sleep(500 * 1000);
     }
     meet(p); /* a rank that has ended its communicator could not be told */
     for (int k = 0; k < r->nscenes; k++) {

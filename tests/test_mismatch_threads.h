@@ -2,7 +2,7 @@
 #include <pthread.h>
 
 #if defined(__SANITIZE_THREAD__)
-enum { MOST_SECONDS = 60, SAMPLE = 46 }; /* which moves 16 MiB as slowly */
+enum { MOST_SECONDS = 60, SAMPLE = 92 }; /* which moves 16 MiB as slowly */
 #else
 enum { MOST_SECONDS = 5, SAMPLE = 23 };
 #endif
