@@ -12,14 +12,14 @@
 #include "topo/machine.h"
 
 /*
- * Threads, where nobody says how many: one for each four cores of a rank, or, where that is more, for all but eight; the program,
- * and what it computes with, want some, too. Allreduce by 2, 4 and 8 threads, 2 H100 as two nodes over lo, 16 cores a rank, graphs:
- * 64 KiB 41, 35 and 35 us, 256 KiB 104, 69 and 51, 16 MiB 5.2, 2.7 and 1.7 ms; with other programs on 24 of the 32 cores 64 KiB
- * 43, 67 and 171, 16 MiB 5.3, 8.9 and 6.0 (NCCL 167 us and 6.7 ms); on all 160, 159 and 145, 22, 16 and 11 (NCCL 13 and 35 ms).
+ * Threads, where nobody says how many: one for each four cores of a rank; the program, and what it computes with, want some, too.
+ * Allreduce by 2, 4 and 8 threads, 2 H100 as two nodes over lo, 16 cores a rank, graphs: 64 KiB 41, 35 and 35 us, 256 KiB 104, 69
+ * and 51, 16 MiB 5.2, 2.7 and 1.7 ms; with other programs on 24 of the 32 cores 64 KiB 43, 67 and 171, 16 MiB 5.3, 8.9 and 6.0
+ * (NCCL 167 us and 6.7 ms); on all 160, 159 and 145, 22, 16 and 11 (NCCL 13 and 35 ms). Four ranks of 16 cores with 8 threads, 4
+ * H200 on a machine that had not the cores it showed: calls by 4 or 5 of them 72 and 115 us, by 8 644 (NCCL 148, 163, 138).
  */
 enum {
     CORES_EACH = 4,
-    CORES_LEFT = 8,
     ROOM = 8192, /* for a card */
 };
 
@@ -35,19 +35,13 @@ typedef struct stock {
     uint32_t card; /* the longest, in bytes */
 } stock;
 
-static int threads_for(int cores)
-{
-    const int few = cores / CORES_EACH, more = cores - CORES_LEFT;
-    return few > more ? few : more;
-}
-
 /* How many nets all ranks take. */
 static int agreed(const peal_comm *comm, const wish *all)
 {
     int least = PEALI_CLERKS;
     for (int r = 0; r < comm->nranks; r++) {
         const int cores = peali_machine_share(&all->place, sizeof *all, comm->nranks, r);
-        int n = all[r].asked ? all[r].asked : threads_for(cores);
+        int n = all[r].asked ? all[r].asked : cores / CORES_EACH;
         n = !all[r].can || n < 1 ? 1 : n;
         least = n < least ? n : least;
     }
