@@ -433,7 +433,7 @@ void *peali_pool_alloc_whole(size_t bytes)
     static unsigned blocks;
     if (bytes < PEALI_HUGE || bytes > SIZE_MAX - WAY)
         return peali_pool_alloc(bytes, PEALI_POOL_USER);
-    const size_t behind = colour(__atomic_fetch_add(&blocks, 1, __ATOMIC_RELAXED));
+    const size_t behind = colour(peali_add_relaxed(&blocks, 1));
     unsigned char *at = peali_pool_alloc(behind + bytes, PEALI_POOL_USER);
     if (!at)
         return NULL;

@@ -61,7 +61,7 @@ static peal_status shares(peali_runner *r, int32_t x)
     return PEAL_OK;
 }
 
-/* Pull: have the other ranks come far enough, and in this call? Acquires what raised() released. */
+/* Pull: have the other ranks come far enough, and in this call? Acquires what the raise of a flag released. */
 peal_status peali_run_awaited(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
     const peali_await *a = r->plan->program->awaits + i->awaits;
@@ -255,7 +255,7 @@ static peal_status advance(peali_runner *r, peali_cursor *c)
         status = begin_message(r, c, i);
     else if (i->kind == PEALI_I_ENTER)
         peali_run_stage(r, c, true);
-    if (i->flag >= 0) /* pairs with awaited() */
+    if (i->flag >= 0) /* pairs with peali_run_awaited() */
         peali_store_release(&r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1);
     c->pc++;
     if (i->kind == PEALI_I_EXIT)

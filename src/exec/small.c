@@ -137,7 +137,7 @@ static int spins(const peali_runner *r)
     return peali_run_crowded(r) ? 1 : SPINS;
 }
 
-/* Pull: acquires what compute() of the others released by its flag. */
+/* Pull. */
 static peal_status raised(peali_runner *r, const peali_cursor *c)
 {
     const peali_instr *i = &r->plan->program->instrs[c->pc];
@@ -205,35 +205,43 @@ static void push(peali_runner *r, const action *a, const operand *o)
             peali_run_take_over(r->src[k], a->bytes);
 }
 
-/* Pull: where operand O lies, for whom its owner shows this call. */
 static void *find(const peali_runner *r, const operand *o, const peali_front *front)
 {
-    if (o->base == BASE_TMP)
-        return (void *)(front->tmp + (uintptr_t)r->shift[o->owner] + o->at);
     const bool out = o->base == BASE_OUT;
     if (o->home && (front->staged >> out & 1))
         return (void *)((out ? (uintptr_t)r->out : (uintptr_t)r->in) + o->at);
-    return (void *)((out ? front->out : front->in) + (uintptr_t)r->shift[o->owner] + o->at);
+    uintptr_t bases[BASES] = {0, front->in, front->out, front->tmp};
+    return (void *)(bases[o->base] + (uintptr_t)r->shift[o->owner] + o->at);
+}
+
+/* Pull: the same; false where an owner does not show this call. */
+static bool place_at_owners(peali_runner *r, const operand *o, int n, void **at)
+{
+    for (int k = 0; k < n; k++) {
+        const peali_front *front = &r->shown[o[k].owner]->front;
+        if (peali_load_relaxed(&front->call) != r->call)
+            return false;
+        r->seen &= !(o[k].tells && front->staged);
+        at[k] = find(r, &o[k], front);
+    }
+    return true;
 }
 
 static peal_status pull(peali_runner *r, const peali_cursor *c, const action *a, const operand *o)
 {
-    void **src = (void **)r->src;
+    const operand *to = o + a->nsrc;
     bool past = false;
-    for (int k = 0; k < a->nsrc + a->ndst; k++) {
-        const peali_front *front = &r->shown[o[k].owner]->front;
-        if (peali_load_relaxed(&front->call) != r->call)
-            return PEAL_ERR_MISMATCH;
-        r->seen &= !(o[k].tells && front->staged);
-        past |= k >= a->nsrc && front->past;
-        *(k < a->nsrc ? &src[k] : &r->dst[k - a->nsrc]) = find(r, &o[k], front);
-    }
+    if (!place_at_owners(r, o, a->nsrc, (void **)r->src) || !place_at_owners(r, to, a->ndst, r->dst))
+        return PEAL_ERR_MISMATCH;
+    for (int k = 0; k < a->ndst; k++)
+        past |= r->shown[to[k].owner]->front.past;
     if (past)
         peali_run_compute(r, c, &r->plan->program->instrs[c->pc]);
     else if (a->nsrc > 1)
         peali_run_combine(r, a->ndst, a->nsrc, a->bytes, false);
-    for (int k = 0; k < a->ndst && a->nsrc == 1 && !past; k++)
-        copy(r->dst[k], r->src[0], a->bytes);
+    else
+        for (int k = 0; k < a->ndst; k++)
+            copy(r->dst[k], r->src[0], a->bytes);
     return PEAL_OK;
 }
 
@@ -253,13 +261,15 @@ peal_status peali_small_advance(peali_runner *r)
         const action *a = &small->actions[c->pc];
         const operand *o = operands + a->operands;
         peal_status status = may_begin(r, c, a, o);
-        if (status == PEAL_OK && a->kind == PEALI_I_REDUCE)
-            small->pulls ? (void)(status = pull(r, c, a, o)) : push(r, a, o);
+        if (status == PEAL_OK && a->kind == PEALI_I_REDUCE && small->pulls)
+            status = pull(r, c, a, o);
+        else if (status == PEAL_OK && a->kind == PEALI_I_REDUCE)
+            push(r, a, o);
         if (status != PEAL_OK)
             return status;
         if (a->kind == PEALI_I_ENTER)
             peali_run_stage(r, c, true);
-        if (a->flag >= 0) /* pairs with raised() at the others */
+        if (a->flag >= 0) /* pairs with peali_run_awaited() */
             peali_store_release(&r->mine->flags[a->flag].value, r->base + 1);
     }
     peali_run_leave(r, c);

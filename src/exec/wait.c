@@ -30,7 +30,6 @@ static const int64_t DRIVE_DOZING_NS = 2 * 1000000;
 
 /* Who waited for long does not feel a nap of a 200th of that. */
 static const int64_t LONG_NS = 10 * 1000000;
-enum { NAP_PART = 200 };
 static const int64_t NAP_NS = 50 * 1000, NAP_MOST_NS = 250 * 1000;
 /*
  * Where ranks share cores, yielding to each other is work as well, and takes the core from the one that has some: across hosts,
@@ -39,8 +38,7 @@ static const int64_t NAP_NS = 50 * 1000, NAP_MOST_NS = 250 * 1000;
  */
 static const int64_t DOZE_AFTER_NS = 100 * 1000;
 static const int64_t DOZE_SOON_NS = 10 * 1000, SOON_FROM_NS = 2 * 1000000;
-enum { DOZE_PART = 4 };
-static const int64_t DOZE_MOST_NS = 250 * 1000;
+enum { DOZE_PART = 4, NAP_PART = 200 };
 static const int64_t HEED_NS = 1000000; /* calls that follow each other faster need not all ask whether one before them was wrong */
 static const int64_t PATIENT_NS = 60 * 1000000000LL;
 
@@ -493,11 +491,12 @@ void peali_runner_last_words(peali_runner *r)
 /* For how long a rank that waits may sleep now. */
 static int64_t nap_ns(const peali_runner *r)
 {
-    if (dozes(r))
-        return r->waited_ns / DOZE_PART < DOZE_MOST_NS ? r->waited_ns / DOZE_PART : DOZE_MOST_NS;
-    if (r->verdict != PEAL_OK)
+    const bool doze = dozes(r);
+    if (!doze && r->verdict != PEAL_OK)
         return NAP_NS;
-    const int64_t part_ns = r->waited_ns > LONG_NS ? r->waited_ns / NAP_PART : 0;
+    if (!doze && r->waited_ns <= LONG_NS)
+        return 0;
+    const int64_t part_ns = r->waited_ns / (doze ? DOZE_PART : NAP_PART);
     return part_ns < NAP_MOST_NS ? part_ns : NAP_MOST_NS;
 }
 
