@@ -86,6 +86,8 @@ struct CUstream_st {
     bool destroyed;
     fake_op *first, **last;
     uint64_t given, done;
+    pthread_cond_t turn;    /* its thread waits for what it may begin, */
+    pthread_cond_t changed; /* and others for what it has done */
     fake_capture *capture;
     uint64_t captured; /* operations in that capture, */
     uint64_t joined;   /* and how many of them another stream of it waits for; */

@@ -16,7 +16,7 @@ struct CUevent_st {
     fake_tail tail;        /* and these nodes are before it */
 };
 
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t fetched = PTHREAD_COND_INITIALIZER;
 static peali_cu_strm streams;
 static fake_capture *captures;
 static __thread peali_cu_enum mode; /* of this thread: CUstreamCaptureMode */
@@ -67,6 +67,14 @@ static bool may_begin(const peali_cu_strm s, const fake_op *o)
     return ready;
 }
 
+/* Each that may begin something is woken, and no other: there are more streams than cores. */
+static void call_up(void)
+{
+    for (peali_cu_strm s = streams; s; s = s->next)
+        if (s->first && may_begin(s, s->first))
+            pthread_cond_signal(&s->turn);
+}
+
 static void *work(void *stream)
 {
     peali_cu_strm s = stream;
@@ -75,12 +83,12 @@ static void *work(void *stream)
     while (!end) {
         fake_op *o = s->first;
         if (!o || !may_begin(s, o)) {
-            pthread_cond_wait(&changed, &fake_lock);
+            pthread_cond_wait(&s->turn, &fake_lock);
             continue;
         }
         if (o->turn != 0) {
             s->context->begun++;
-            pthread_cond_broadcast(&changed);
+            call_up();
         }
         run(s, o);
         end = o->kind == END;
@@ -89,7 +97,8 @@ static void *work(void *stream)
             s->last = &s->first;
         s->done++;
         free(o);
-        pthread_cond_broadcast(&changed);
+        pthread_cond_broadcast(&s->changed);
+        call_up();
     }
     pthread_mutex_unlock(&fake_lock);
     return NULL;
@@ -103,6 +112,8 @@ peali_cu_strm fake_make(struct CUctx_st *context, bool blocking)
     s->blocking = blocking;
     s->last = &s->first;
     s->next = streams;
+    pthread_cond_init(&s->turn, NULL);
+    pthread_cond_init(&s->changed, NULL);
     if (pthread_create(&thread, NULL, work, s) != 0)
         abort();
     pthread_detach(thread);
@@ -177,7 +188,7 @@ void fake_give(peali_cu_strm s, const fake_op *from)
     *s->last = o;
     s->last = &o->next;
     s->given++;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_signal(&s->turn);
 }
 
 peali_cu_result fake_put(peali_cu_strm s, const fake_op *o)
@@ -243,7 +254,7 @@ static void wait_for(peali_cu_strm s)
 {
     uint64_t n = s->given;
     while (s->done < n)
-        pthread_cond_wait(&changed, &fake_lock);
+        pthread_cond_wait(&s->changed, &fake_lock);
 }
 
 peali_cu_result cuStreamSynchronize(peali_cu_strm handle)
@@ -318,14 +329,14 @@ static peali_cu_result fetch(struct CUctx_st *context, const fake_op *o, peali_c
     pthread_mutex_lock(&fake_lock);
     bool fetches = fake_pageable(o->to);
     while (fetches && context->fetching)
-        pthread_cond_wait(&changed, &fake_lock);
+        pthread_cond_wait(&fetched, &fake_lock);
     peali_cu_strm s = fake_find(handle);
     peali_cu_result result = move(o, s);
     if (result == 0 && fetches && !s->capture) {
         context->fetching = true;
         wait_for(s);
         context->fetching = false;
-        pthread_cond_broadcast(&changed);
+        pthread_cond_broadcast(&fetched);
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
@@ -585,7 +596,7 @@ peali_cu_result cuEventSynchronize(fake_event event)
     pthread_mutex_lock(&fake_lock);
     peali_cu_result result = event->capture ? CAPTURED_EVENT : 0;
     while (result == 0 && event->at.stream && event->at.stream->done < event->at.n)
-        pthread_cond_wait(&changed, &fake_lock);
+        pthread_cond_wait(&event->at.stream->changed, &fake_lock);
     pthread_mutex_unlock(&fake_lock);
     return result;
 }
