@@ -6,6 +6,7 @@ models=$(cd "$(dirname "$0")" && pwd)/models
 
 all() {
     cat <<'LIST'
+holds lines -DN=2 -DTHREADS=2 -DSLIDES
 holds credits -DN=3 -DPROMPT
 holds pull -DN=3 -DCALLS=2
 holds stamps -DN=3 -DSLICES=1
@@ -20,7 +21,6 @@ holds abort -DN=2
 holds abort -DN=2 -DLAUNCHES
 holds lines -DN=2
 holds shares -DN=2
-holds lines -DN=2 -DTHREADS=2 -DSLIDES
 holds bulk -DN=2 -DTHREADS=2
 holds bulk -DN=3
 holds stamps -DN=2
