@@ -54,11 +54,12 @@ static bool part(peali_device *d, int64_t patience_ns)
         (void)peali_add_release(&d->ledgers[x]->parted, 1); /* pairs with the load below */
     if (d->alone)
         return false;
-    int64_t end_ns = peali_clock_ns() + patience_ns;
+    const int64_t begin_ns = peali_clock_ns();
     while (d->ledgers[0] && peali_load_acquire(&d->mine->parted) < n) {
-        if (peali_clock_ns() > end_ns)
+        const int64_t waited_ns = peali_clock_ns() - begin_ns;
+        if (waited_ns > patience_ns)
             return false;
-        peali_clock_sleep(50000);
+        peali_clock_rest(waited_ns);
     }
     return true;
 }
