@@ -22,6 +22,7 @@
 #include "net/net_fault.h"
 #include "net/net_shared.h"
 #include "net/net_ucx.h"
+#include "test_net_words.h"
 
 enum { TAG_LAST = (1 << PEALI_NET_TAG_BITS) - 1, LANE = 1 << 16 /* in a tag, as collectives use them */ };
 static const int64_t patience_ns = 100000000000; /* of any wait: far beyond the slowest run under valgrind */
@@ -44,29 +45,6 @@ static bool expect(struct rank *me, bool holds, const char *text, int line)
     if (!holds && me->bad++ < 3)
         fprintf(stderr, "rank %d of %d over %s, line %d: not true: %s\n", me->rank, me->n, me->net->name, line, text);
     return holds;
-}
-
-static uint32_t mix(uint32_t x)
-{
-    x = (x ^ x >> 16) * 0x45d9f3bu;
-    x = (x ^ x >> 16) * 0x45d9f3bu;
-    return x ^ x >> 16;
-}
-
-static void fill(unsigned char *data, size_t bytes, uint32_t seed)
-{
-    uint32_t start = mix(seed);
-    for (size_t i = 0; i < bytes; i++)
-        data[i] = (unsigned char)((start + i * 0x9e3779b1u) >> 13);
-}
-
-static bool filled(const unsigned char *data, size_t bytes, uint32_t seed)
-{
-    uint32_t start = mix(seed);
-    for (size_t i = 0; i < bytes; i++)
-        if (data[i] != (unsigned char)((start + i * 0x9e3779b1u) >> 13))
-            return false;
-    return true;
 }
 
 static void *room(size_t bytes)

@@ -22,7 +22,7 @@
 enum { ROOM = 1500, CLASS = 64 * PEAL_REDUCE + 5 };
 
 #ifdef __SANITIZE_THREAD__
-static int rounds = 30;
+static int rounds = 15;
 #else
 static int rounds = 60;
 #endif

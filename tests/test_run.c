@@ -19,7 +19,7 @@
 #include "team.h"
 
 #ifdef __SANITIZE_THREAD__
-enum { ONE_OF = 4 }; /* variants of each size, in turns */
+enum { ONE_OF = 8 }; /* each size has one variant of four, in every other number of ranks */
 #else
 enum { ONE_OF = 1 };
 #endif
