@@ -120,7 +120,7 @@ static void ask(const peali_runner *r, int nsrc, size_t bytes)
     }
 }
 
-/* For x86-64 as such, gcc makes a load ahead of it: this other instruction does nothing on what has it not. */
+/* Told of x86-64 alone, gcc prefetches for reading; CPUs without this instruction take it for none. */
 static void prefetch_to_store(const unsigned char *at)
 {
 #if defined(__x86_64__)
