@@ -19,6 +19,8 @@ struct alignas(16) quad {
 #include "emulated.h"
 #else
 
+enum { LOOKS = 1024 }; /* in vain, by a thread that waits, in about a millisecond */
+
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define DEVICE_SLOW static __device__ __noinline__

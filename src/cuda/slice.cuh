@@ -310,10 +310,10 @@ DEVICE_SLOW bool notice(const peali_cuda_call &c, uint32_t epoch, uint32_t op)
     return !r.its;
 }
 
-/* Looks at clocks and hosts are for who has waited for long: 1024 looks at landing memory take about a millisecond. */
-enum { LOOKS = 1024 };
-
-/* SINCE: when this wait first came here, or 0. Returns that; 0: there is no use in waiting on. */
+/*
+ * Looks at clocks and hosts, for who has waited for long, as are LOOKS at landing memory. SINCE: when this wait first came here, or 0.
+ * Returns that; 0: there is no use in waiting on.
+ */
 DEVICE_SLOW uint64_t wait_on(const peali_cuda_call &c, uint32_t epoch, uint32_t op, uint64_t since)
 {
     if (load_relaxed(&c.lane[cta_here()].dead))

@@ -1,6 +1,6 @@
 /*
  * The threads of a CTA as fibers. Each has a stack of its own, and goes back to the loop in run_cta() wherever it waits; that
- * goes round. A thread of the process has its fibers to itself and keeps them.
+ * goes round. A thread of the process has its fibers to itself and keeps them until it ends.
  *
  * Under TSan each fiber is a thread, so that a race between threads of a CTA is one there too: meet() and warp_any() order them,
  * and nothing else does.
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <mutex>
 #include <vector>
 
 #include "cuda/memory.cuh"
@@ -95,7 +96,7 @@ struct gate {
 };
 
 struct fiber {
-    void *stack, *sp, *tsan;
+    void *sp, *tsan;
     uint32_t number;
     bool moved;
     uint32_t gates; /* passed since it last looked away */
@@ -167,6 +168,31 @@ HIDDEN void fiber_main()
     }
 }
 
+/* What threads that have ended leave for others, by number; there until the last of them ends. */
+struct rest {
+    std::mutex lock;
+    std::vector<std::vector<fiber *>> of;
+};
+rest &idle = *new rest;
+
+HIDDEN void leave(fiber *f)
+{
+    std::lock_guard<std::mutex> hold(idle.lock);
+    if (idle.of.size() <= f->number)
+        idle.of.resize(f->number + 1);
+    idle.of[f->number].push_back(f);
+}
+
+HIDDEN fiber *take(uint32_t number)
+{
+    std::lock_guard<std::mutex> hold(idle.lock);
+    if (idle.of.size() <= number || idle.of[number].empty())
+        return NULL;
+    fiber *f = idle.of[number].back();
+    idle.of[number].pop_back();
+    return f;
+}
+
 /*
  * A stack as switch_stack leaves it, with fiber_main to return to. Each begins 17 lines below the one before, within 64 KiB: stacks
  * that lie alike in their pages would share a few places of the caches.
@@ -179,7 +205,6 @@ HIDDEN fiber *new_fiber(uint32_t number)
         abort();
     void **top = (void **)((char *)stack + stack_bytes - number * 17 * 64 % (64 << 10)) - 3;
     *--top = (void *)fiber_main;
-    f->stack = stack;
     f->sp = top - 6;
     f->number = number;
 #if defined(__SANITIZE_THREAD__)
@@ -271,8 +296,11 @@ HIDDEN void begin_warp(cta *c)
 HIDDEN void start(cta *c)
 {
     const uint32_t warps = (c->threads + 31) / 32;
-    while (c->fibers.size() < c->threads)
-        c->fibers.push_back(new_fiber((uint32_t)c->fibers.size()));
+    while (c->fibers.size() < c->threads) {
+        const uint32_t number = (uint32_t)c->fibers.size();
+        fiber *f = take(number);
+        c->fibers.push_back(f ? f : new_fiber(number));
+    }
     c->warps.resize(warps);
     for (uint32_t w = 0; w < warps; w++)
         shut(&c->warps[w], w, 1);
@@ -343,13 +371,8 @@ struct owner {
     cta c = {};
     ~owner()
     {
-        for (fiber *f : c.fibers) {
-#if defined(__SANITIZE_THREAD__)
-            __tsan_destroy_fiber(f->tsan);
-#endif
-            munmap(f->stack, stack_bytes);
-            free(f);
-        }
+        for (fiber *f : c.fibers)
+            leave(f);
     }
 };
 thread_local owner mine;

@@ -8,6 +8,8 @@
 
 #include <time.h>
 
+enum { LOOKS = 64 }; /* in a few milliseconds: threads that all wait sleep between two */
+
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
 #define DEVICE_SLOW static inline
