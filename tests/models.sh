@@ -88,13 +88,16 @@ verdict() {
 one() {
     want=$1 model=$2
     shift 2
-    optimize=-O0 # a mutation is refuted before the compiler has optimized the search for it
-    [ "$want" = refuted ] || optimize=-O1
+    compile="$CC -O1"
+    if [ "$want" = refuted ]; then # before a compiler has optimized the search for it
+        compile="$CC -O0"
+        command -v tcc > /dev/null && compile=tcc
+    fi
     depth=200000
     case $model in credits | lines) depth=800000 ;; esac
     dir=$(mktemp -d) && cd "$dir" || return 1
     # shellcheck disable=SC2086
-    spin -a "$@" "$models/$model.pml" > log 2>&1 && $CC $optimize -w -DSAFETY -DMEMLIM=1000 -o pan pan.c >> log 2>&1 &&
+    spin -a "$@" "$models/$model.pml" > log 2>&1 && $compile -w -DSAFETY -DMEMLIM=1000 -o pan pan.c >> log 2>&1 &&
         timeout 400 ./pan -n -w22 -m$depth >> log 2>&1
     found=$(verdict log)
     echo "$model $*: $found, $(awk '/states, stored/ { print $1 }' log) states"
