@@ -14,6 +14,13 @@
 
 enum { MOST = 4 };
 
+/* ASan gets one call of several. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { ONE_OF = 3 };
+#else
+enum { ONE_OF = 1 };
+#endif
+
 static unsigned random_seed = 1;
 static int random_calls = 150, replays = 60;
 
@@ -21,13 +28,15 @@ static void every_algorithm(seat *s)
 {
     static const size_t counts[] = {0, 1, 1000, 9001};
     peal_problem problem = {.nranks = s->n, .nnodes = 1};
+    int nth = 0;
     for (const peal_algo *const *a = peali_algos; *a; a++) {
         problem.kind = (*a)->kind;
         if (!peali_algo_fits(*a, &problem) || peal_comm_force(s->comm, (*a)->kind, (*a)->name) != PEAL_OK)
             continue;
         for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
             deed d = {(*a)->kind, counts[k], PEAL_FLOAT, PEAL_SUM, (int)(k + 1) % s->n, k % 2 == 1, 4 * k, (uint32_t)k};
-            deed_check(s, &d);
+            if (nth++ % ONE_OF == 0)
+                deed_check(s, &d);
         }
         SEAT_CHECK(s, peal_comm_force(s->comm, (*a)->kind, NULL) == PEAL_OK);
     }
@@ -38,7 +47,7 @@ static void every_type(seat *s)
     for (int type = 0; type < PEAL_TYPE_COUNT; type++)
         for (int op = 0; op <= PEAL_PREMUL_SUM; op++) {
             deed d = {PEAL_ALLREDUCE, 333, (peal_type)type, (peal_op)op, 0, op % 2 == 1, 0, 7};
-            if (!peal_op_takes(d.op, d.type) || !deed_on_gpus(d.type, d.op))
+            if ((type + op) % ONE_OF != 0 || !peal_op_takes(d.op, d.type) || !deed_on_gpus(d.type, d.op))
                 continue;
             deed_check(s, &d);
             d.kind = PEAL_REDUCE_SCATTER;

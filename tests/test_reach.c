@@ -21,7 +21,7 @@
 
 enum { ROOM = 1500, CLASS = 64 * PEAL_REDUCE + 5 };
 
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 static int rounds = 15;
 #else
 static int rounds = 60;

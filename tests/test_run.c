@@ -18,7 +18,7 @@
 #include "sched/sched.h"
 #include "team.h"
 
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { ONE_OF = 8 }; /* each size has one variant of four, in every other number of ranks */
 #else
 enum { ONE_OF = 1 };

@@ -13,7 +13,7 @@ typedef struct peali_reduce_table {
 } peali_reduce_table;
 
 extern const peali_reduce_table peali_reduce_plain;
-extern const peali_reduce_table peali_reduce_avx2;
-extern const peali_reduce_table peali_reduce_avx512;
+extern const peali_reduce_table peali_reduce_avx2 __attribute__((weak)); /* at NULL where it was not built, */
+extern const peali_reduce_table peali_reduce_avx512 __attribute__((weak)); /* as this one */
 
 #endif
