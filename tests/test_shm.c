@@ -400,6 +400,34 @@ static void faults(void **state)
     peal_mem_free(warm);
 }
 
+/* The same of a block as libpeal_heap has it, which its owner has written: a fault for 64 KiB of every rank's in and out. */
+static void faults_around(void **state)
+{
+    enum { AROUND = 64 << 10, COUNT = 1024, OTHERS = 200 };
+    const size_t bytes = 4 << 20;
+    peal_comm *comm;
+    peali_pool_view view;
+    if (others_take())
+        skip();
+    assert_int_equal(peali_pool_open(&view), PEAL_OK);
+    float *in = peali_pool_alloc(bytes, PEALI_POOL_USER), *out = peali_pool_alloc(bytes, PEALI_POOL_USER);
+    float *warm = peal_mem_alloc(bytes);
+    assert_true(in && out && warm);
+    memset(in, 0, bytes);
+    memset(out, 0, bytes);
+    memset(warm, 0, bytes);
+    assert_int_equal(world_comm(NULL, world_size, world_rank, &comm), PEAL_OK);
+    alarm(SCENE_SECONDS);
+    (void)faults_of_calls(comm, warm, warm, COUNT, bytes / 16);
+    long had = faults_of_calls(comm, in, out, COUNT, bytes), most = 2 * world_size * (long)(bytes / AROUND) + OTHERS;
+    print_message("rank %d: %ld faults in %zu calls, of %ld\n", world_rank, had, bytes / sizeof *in / COUNT, most);
+    assert_true(world_all(had <= most));
+    peal_comm_destroy(&comm);
+    peali_pool_free(in);
+    peali_pool_free(out);
+    peal_mem_free(warm);
+}
+
 /* Broadcasts of ROOT's buffer, of this kind of memory, and a barrier, at whose begin ranks take note of them. */
 static void broadcast(peal_comm *comm, const rooms *r, int root, bool shared, size_t count)
 {
@@ -521,6 +549,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(cost),
         cmocka_unit_test(long_calls_land),
         cmocka_unit_test(faults),
+        cmocka_unit_test(faults_around),
         cmocka_unit_test(broadcasts_tell),
         cmocka_unit_test(sums_tell),
         cmocka_unit_test(reduces_find_out),

@@ -11,7 +11,10 @@
 #include "exec/run.h"
 #include "exec/timeline.h"
 
-enum { PEALI_RUN_WARM = 4 }; /* addresses of OUT that are thought to be in the caches still, where these have room for so many */
+enum {
+    PEALI_RUN_WARM = 4,  /* addresses of OUT that are thought to be in the caches still, where these have room for so many */
+    PEALI_RUN_AROUND = 9 /* 2^9 places: of 64 ranks that take 8 buffers in turn, each its own */
+};
 
 typedef struct peali_cursor {
     int32_t slice; /* number within the call; K or more: none left */
@@ -42,6 +45,7 @@ struct peali_runner {
     const int32_t *ranks; /* within reach, in the communicator */
     peali_public **shown, *mine;
     ptrdiff_t *shift;     /* of each: added to its addresses */
+    uintptr_t around[1 << PEALI_RUN_AROUND]; /* places of the last stores to memory of others */
     uint64_t *agreed;     /* of each: the last call that it is known to share with this rank, as its hash */
     peali_lands lands;
     const char *title;    /* "" or " (...)", for the end of what is said */
@@ -168,6 +172,9 @@ void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr
 void peali_run_stage(const peali_runner *r, const peali_cursor *c, bool fills);
 bool peali_run_at_home(const peali_runner *r, const peali_instr *i, peali_loc loc);
 bool peali_run_tells(const peali_runner *r, peali_loc loc);
+
+/* This rank will store BYTES to AT, in memory that OWNER shows. */
+void peali_run_map_around(peali_runner *r, int32_t owner, const void *at, size_t bytes);
 
 /* Combines BYTES of r->src into each of r->dst; PAST the caches. */
 void peali_run_combine(peali_runner *r, int ndst, int nsrc, size_t bytes, bool past);
