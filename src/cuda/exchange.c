@@ -192,13 +192,16 @@ static uint32_t words_each(uint32_t words, uint32_t threads)
     return each;
 }
 
-/* By words: few for each thread, and a slice a CTA. By lines: the kernel counts bytes of the vector by 32 bits. */
+/*
+ * By words: few for each thread, and a slice a CTA. By lines: the kernel counts bytes by 31 bits, to the end of the last lines that
+ * a block of threads could have, and are not there.
+ */
 static bool fits(const peali_cuda_call *c, uint32_t ctas)
 {
     const uint32_t most = PEALI_CUDA_WORDS * (PEALI_CUDA_BLOCK - PEALI_CUDA_BOARD);
     if (c->proto == PEALI_CUDA_LL)
         return c->slices == ctas && c->slice_packs < most / 2 && slice_words(c) <= most;
-    return c->proto == PEALI_CUDA_LL128 && c->slices > 0 && c->parts * c->part_bytes < 1U << 31;
+    return c->proto == PEALI_CUDA_LL128 && c->slices > 0 && c->parts * c->part_bytes + PEALI_CUDA_BLOCK * LINE_BYTES <= 1U << 31;
 }
 
 /*
