@@ -400,7 +400,10 @@ static void faults(void **state)
     peal_mem_free(warm);
 }
 
-/* The same of a block as libpeal_heap has it, which its owner has written: a fault for 64 KiB of every rank's in and out. */
+/*
+ * The same of a block as libpeal_heap has it, which its owner has written: a fault for 64 KiB of every rank's in and out, or half
+ * as many again, as Linux leaves out pages that another rank faults for. By stores alone it is one for each page of every out.
+ */
 static void faults_around(void **state)
 {
     enum { AROUND = 64 << 10, COUNT = 1024, OTHERS = 200 };
@@ -419,7 +422,8 @@ static void faults_around(void **state)
     assert_int_equal(world_comm(NULL, world_size, world_rank, &comm), PEAL_OK);
     alarm(SCENE_SECONDS);
     (void)faults_of_calls(comm, warm, warm, COUNT, bytes / 16);
-    long had = faults_of_calls(comm, in, out, COUNT, bytes), most = 2 * world_size * (long)(bytes / AROUND) + OTHERS;
+    const long most = 4 * world_size * (long)(bytes / AROUND) + OTHERS;
+    long had = faults_of_calls(comm, in, out, COUNT, bytes);
     print_message("rank %d: %ld faults in %zu calls, of %ld\n", world_rank, had, bytes / sizeof *in / COUNT, most);
     assert_true(world_all(had <= most));
     peal_comm_destroy(&comm);
