@@ -14,13 +14,7 @@
 #include "sched/sched.h"
 #include "team.h"
 
-enum { MOST_RANKS = 8, COUNT = 97, MOST_BYTES = COUNT * 32, PAIRS = PEAL_TYPE_COUNT * PEAL_OP_COUNT };
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SIZES = 1 }; /* more ranks run the same reductions on the same values */
-#else
-enum { SIZES = 4 };
-#endif
+enum { MOST_RANKS = 8, SIZES = 4, COUNT = 97, MOST_BYTES = COUNT * 32, PAIRS = PEAL_TYPE_COUNT * PEAL_OP_COUNT };
 
 typedef struct scene {
     int n;
