@@ -94,12 +94,13 @@ void peali_run_map_around(peali_runner *r, int32_t owner, const void *at, size_t
 {
     enum { AROUND = 64 << 10 };
     const uintptr_t first = (uintptr_t)at, end = r->shift[owner] != 0 ? first + bytes : first;
-    for (uintptr_t place = first / AROUND; place * AROUND < end; place++) {
+    for (uintptr_t from = first; from < end; from = (from / AROUND + 1) * AROUND) {
+        const uintptr_t place = from / AROUND;
         uintptr_t *known = &r->around[place * 0x9e3779b97f4a7c15 >> (64 - PEALI_RUN_AROUND)]; /* Fibonacci hashing, Knuth 6.4 */
         if (*known == place)
             continue;
         *known = place;
-        (void)*(const volatile unsigned char *)(place * AROUND < first ? first : place * AROUND);
+        (void)*(const volatile unsigned char *)from;
     }
 }
 
