@@ -119,8 +119,13 @@ run() {
         echo "peers: --peers $peers: there is no such file or folder" >&2
         exit 2
     fi
+    race --check "$@"
     build_peal || { tail -n 20 "$work/build.log" >&2; exit 1; }
     compile_all
+    race "$@"
+}
+
+race() {
     python3 -B bench/peers/peers.py --programs "$work/bin" --mpis "$mpis" --build "$build" --work "$work" --start "$start" "$@"
 }
 

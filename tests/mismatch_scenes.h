@@ -52,10 +52,10 @@ bool scene_named(const struct scene *s, int n, unsigned long long first, const c
 const char *scene_words(const struct scene *s, int n, char *buf, size_t bytes);
 
 #ifdef __SANITIZE_THREAD__
-#define SCENE_LARGE (2 << 20) /* of a page that is touched first, it makes eight */
+enum { SCENE_LARGE_BYTES = 2 << 20 }; /* of a page that is touched first, TSan makes several */
 #else
-#define SCENE_LARGE (16 << 20)
+enum { SCENE_LARGE_BYTES = 16 << 20 };
 #endif
-enum { SCENE_LARGE_BYTES = SCENE_LARGE, SCENE_SPARE_BYTES = 1024, SCENE_CALLS = 3 };
+enum { SCENE_SPARE_BYTES = 1024, SCENE_CALLS = 3 };
 
 #endif

@@ -18,7 +18,7 @@ race() {
 
 for wrong in "-n 0" "-n -1" "--seconds 0" "--budget x"; do
     # shellcheck disable=SC2086
-    python3 -B bench/peers/peers.py --programs . --mpis . --build "$build" --work "$dir" --start 0 -n 2 $wrong > "$dir/out" 2>&1
+    race $wrong
     [ $? = 2 ] && grep -q "argument ${wrong% *}: invalid .* above 0 value: '${wrong#* }'" "$dir/out" || die "$wrong is not refused"
 done
 

@@ -277,6 +277,7 @@ def arguments():
     parser.add_argument("--out", metavar="DIR", help="for the results; bench/results/<machine>")
     for name in ("--programs", "--mpis", "--build", "--work", "--start"):
         parser.add_argument(name, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # the flags, before a build
     flags = parser.parse_args()
     flags.start = float(flags.start)
     flags.seconds = flags.seconds or (120 if flags.quick else 480)
@@ -331,6 +332,8 @@ def finish(race):
 
 def main():
     flags = arguments()
+    if flags.check:
+        return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("peers: stopped"))
     launches, trouble = [], []
     try:

@@ -93,8 +93,10 @@ static bool streams(const peali_runner *r, const peali_instr *i, const peali_loc
 void peali_run_map_around(peali_runner *r, int32_t owner, const void *at, size_t bytes)
 {
     enum { AROUND = 64 << 10 };
-    const uintptr_t first = (uintptr_t)at, end = r->shift[owner] != 0 ? first + bytes : first;
-    for (uintptr_t from = first; from < end; from = (from / AROUND + 1) * AROUND) {
+    const uintptr_t end = (uintptr_t)at + bytes;
+    if (r->shift[owner] == 0) /* it is this process' */
+        return;
+    for (uintptr_t from = (uintptr_t)at; from < end; from = (from / AROUND + 1) * AROUND) {
         const uintptr_t place = from / AROUND;
         uintptr_t *known = &r->around[place * 0x9e3779b97f4a7c15 >> (64 - PEALI_RUN_AROUND)]; /* Fibonacci hashing, Knuth 6.4 */
         if (*known == place)

@@ -233,10 +233,10 @@ static peal_status pull(peali_runner *r, const peali_cursor *c, const action *a,
     bool past = false;
     if (!place_at_owners(r, o, a->nsrc, (void **)r->src) || !place_at_owners(r, to, a->ndst, r->dst))
         return PEAL_ERR_MISMATCH;
-    for (int k = 0; k < a->ndst; k++) {
+    for (int k = 0; k < a->ndst; k++)
         past |= r->shown[to[k].owner]->front.past;
+    for (int k = 0; k < a->ndst && !past; k++)
         peali_run_map_around(r, to[k].owner, r->dst[k], a->bytes);
-    }
     if (past)
         peali_run_compute(r, c, &r->plan->program->instrs[c->pc]);
     else if (a->nsrc > 1)
