@@ -163,6 +163,7 @@ void peali_run_combine(peali_runner *r, int ndst, int nsrc, size_t bytes, bool p
     const bool asks = nsrc > 2 && !past && bytes >= PEALI_REACH_LINE;
     const size_t piece = asks && bytes > ASK_PIECE ? ASK_PIECE : bytes;
     const bool to_store = ndst > 2 && piece < bytes;
+    r->streamed |= past;
     for (size_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < piece ? bytes - at : piece;
         if (asks)
@@ -205,8 +206,11 @@ void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr
     int32_t units = peali_plan_units(r->plan, i), filled = first_slot(i, locs);
     for (int32_t u = 0; u < units; u++)
         compute_unit(r, c, i, u);
-    if (filled < i->nsrc + i->ndst) /* releases what was stored; landed() at the receivers acquires it */
-        peali_store_release(&peali_run_landing(r, c, locs[filled])->value, peali_run_stamp(r, peali_run_slice(r, c)));
+    if (filled == i->nsrc + i->ndst)
+        return;
+    peali_run_settle(r);
+    /* Releases what was stored; landed() at the receivers acquires it. */
+    peali_store_release(&peali_run_landing(r, c, locs[filled])->value, peali_run_stamp(r, peali_run_slice(r, c)));
 }
 
 /* The blocks behind cut *AT that peers touch, as far as BLOCKS go. False: there are none left. */
@@ -236,17 +240,18 @@ static void fill(const peali_runner *r, const peali_cursor *c)
         peali_plan_pack(r->plan, part, c->slice, packed, r->in, r->scalars);
 }
 
-static void drain(const peali_runner *r, const peali_cursor *c)
+static void drain(peali_runner *r, const peali_cursor *c)
 {
     const unsigned char *packed = (const unsigned char *)r->mine->front.out + (size_t)c->place * r->plan->slice_bytes;
     int32_t blocks[2], part[2], at = 0;
     peali_plan_wanted(r->plan, blocks);
     while (next_shown(r->plan->program, PEALI_SHOWN_OUT, blocks, &at, part))
         peali_plan_unpack(r->plan, part, c->slice, packed, r->out, r->mine->front.past);
+    r->streamed |= r->mine->front.past;
 }
 
 /* Enter fills the staging of a slice, exit drains it. */
-void peali_run_stage(const peali_runner *r, const peali_cursor *c, bool fills)
+void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fills)
 {
     if (fills && r->staged_in)
         fill(r, c);

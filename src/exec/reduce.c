@@ -64,6 +64,14 @@ static peali_isa best(void)
     return (peali_isa)isa;
 }
 
+/* Without it a flag could be seen before what was streamed, because its release is a plain store on these CPUs. */
+void peali_reduce_settle(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#endif
+}
+
 peali_reduce_fn peali_reduce_find(peal_type type, peal_op op)
 {
     return peali_reduce_find_isa(type, op, best());

@@ -15,8 +15,9 @@
  * nsrc == 1 copies. A destination may be one of the sources exactly; any other overlap is forbidden. Pointers are aligned to the
  * element at least. count 0 does nothing.
  *
- * STREAM: destinations are written past the caches, faster where these have no room for them, and slower where they have. It is
- * over when they can be seen: a flag may be released next. Destinations are written in their order, a few KiB of each in turn.
+ * STREAM: destinations are written past the caches, faster where these have no room for them, and slower where they have. Such
+ * stores keep no order with others: peali_reduce_settle() comes before any flag is released that tells of them. Destinations are
+ * written in their order, a few KiB of each in turn.
  *
  * The bits of the result depend on the elements and their order alone, never on alignment, count, blocks or CPU. Integer sums and
  * products wrap. A floating-point reduction that meets or makes a NaN gives 0x7fc00000 or 0x7ff8000000000000, whatever the NaN
@@ -31,6 +32,9 @@ typedef void (*peali_reduce_fn)(void *const *dst, int ndst, const void *const *s
  * and NaN as above. It makes averages of sums.
  */
 typedef void (*peali_divide_fn)(void *vector, size_t count, int32_t n);
+
+/* All that this thread has streamed is seen by whoever sees what it stores from here on. It takes as long as memory does. */
+void peali_reduce_settle(void);
 
 /* The best functions of this CPU; never NULL where peal_op_takes(op, type), or peal_op_takes(PEAL_AVG, type). */
 peali_reduce_fn peali_reduce_find(peal_type type, peal_op op);

@@ -92,8 +92,6 @@ static __attribute__((noinline)) void run(const struct job *j, size_t count)
     size_t step = direct ? count : j->block;
     for (size_t at = 0; at < count; at += step)
         block(j, at * j->elem_bytes, at + step < count ? step : count - at);
-    if (j->stream)
-        stream_end();
 }
 
 #define T int8_t

@@ -190,6 +190,7 @@ void peali_run_leave(peali_runner *r, peali_cursor *c)
     c->pc = 0;
     r->left--;
     uint64_t first = (uint64_t)r->cursors[peali_run_oldest(r)].slice; /* in the end, the number of slices */
+    peali_run_settle(r);
     peali_store_release(&r->mine->left.value, r->base + first); /* pairs with credited() */
 }
 
@@ -235,6 +236,7 @@ static peal_status begin_message(peali_runner *r, peali_cursor *c, const peali_i
 {
     if (r->timed)
         peali_timeline_begin(moment_of(r, c, c->pc));
+    peali_run_settle(r);
     return peali_run_message(r, c, i);
 }
 
@@ -255,8 +257,10 @@ static peal_status advance(peali_runner *r, peali_cursor *c)
         status = begin_message(r, c, i);
     else if (i->kind == PEALI_I_ENTER)
         peali_run_stage(r, c, true);
-    if (i->flag >= 0) /* pairs with peali_run_awaited() */
-        peali_store_release(&r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1);
+    if (i->flag >= 0) {
+        peali_run_settle(r);
+        peali_store_release(&r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1); /* pairs with peali_run_awaited() */
+    }
     c->pc++;
     if (i->kind == PEALI_I_EXIT)
         peali_run_leave(r, c);
@@ -282,12 +286,16 @@ peal_status peali_run_advance(peali_runner *r)
 {
     peal_status status = PEAL_OK;
     r->moved = false;
-    if (r->plan->small)
-        return peali_small_advance(r);
+    if (r->plan->small) {
+        status = peali_small_advance(r);
+        peali_run_settle(r);
+        return status;
+    }
     while (r->left > 0 && status == PEAL_OK) {
         status = pass(r);
         r->moved |= status == PEAL_OK;
     }
+    peali_run_settle(r);
     if (status == PEAL_IN_PROGRESS)
         status = peali_run_hear(r);
     return r->left == 0 ? r->net->flush(r->net) : status;

@@ -85,6 +85,7 @@ struct peali_runner {
     uint64_t base; /* slices of all calls before this one */
     int32_t left;  /* slices that have not left this rank */
     bool moved;    /* something went on in the last step */
+    bool streamed; /* what nobody has been told of yet */
     peali_cursor *cursors;
     int32_t ncursors, nreqs, noperands; /* for how much there is room */
     size_t scratch_bytes, staging_bytes;
@@ -169,7 +170,7 @@ static inline int32_t peali_run_first_req(const peali_plan *plan, int32_t instr)
 unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc, int32_t unit);
 size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit);
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i);
-void peali_run_stage(const peali_runner *r, const peali_cursor *c, bool fills);
+void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fills);
 bool peali_run_at_home(const peali_runner *r, const peali_instr *i, peali_loc loc);
 bool peali_run_tells(const peali_runner *r, peali_loc loc);
 
@@ -178,6 +179,14 @@ void peali_run_map_around(peali_runner *r, int32_t owner, const void *at, size_t
 
 /* Combines BYTES of r->src into each of r->dst; PAST the caches. */
 void peali_run_combine(peali_runner *r, int ndst, int nsrc, size_t bytes, bool past);
+
+/* Before anyone is told of what this rank stored, and before another of its threads may go on. */
+static inline void peali_run_settle(peali_runner *r)
+{
+    if (r->streamed)
+        peali_reduce_settle();
+    r->streamed = false;
+}
 
 /* At the end of a call: gives the user what a fork during it has parted from the buffer. */
 void peali_run_come_home(const peali_runner *r);
