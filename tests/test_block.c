@@ -13,6 +13,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +54,60 @@ static void resize(void **state)
     assert_true(peali_block_resize(block, MIB)); /* gives the rest back */
     assert_false(peali_block_resize(block, 6 * MIB));
     assert_true(peali_pool_holds(block, MIB) && block[MIB - 1] == 1);
+    peali_block_drop(block);
+}
+
+/* Bytes of the pool that take memory. */
+static size_t taken(void)
+{
+    peali_pool_view view;
+    struct stat file;
+    assert_int_equal(peali_pool_open(&view), PEAL_OK);
+    assert_int_equal(fstat(view.fd, &file), 0);
+    return (size_t)file.st_blocks * 512;
+}
+
+/* Blocks that begin behind a huge page, each somewhere else, give back what is behind them as others do. */
+static void resize_new(void **state)
+{
+    for (int turn = 0; turn < 8; turn++) {
+        bool zero;
+        unsigned char *block = peali_block_get(40 * MIB, 40 * MIB, 1, &zero), *rest[9];
+        assert_true(block && zero);
+        memset(block, 1, 40 * MIB);
+        assert_true(peali_block_resize(block, 3 * MIB));
+        for (int i = 0; i < 9; i++) {
+            rest[i] = peali_block_get(4 * MIB, 4 * MIB, 1, &zero);
+            memset(rest[i], 2, 4 * MIB);
+        }
+        for (size_t at = 0; at < 3 * MIB; at++)
+            assert_int_equal(block[at], 1);
+        assert_true(peali_pool_holds(block, 3 * MIB));
+        peali_block_drop(block);
+        for (int i = 0; i < 9; i++)
+            peali_block_drop(rest[i]);
+    }
+}
+
+/* New blocks are taken at once, where that is possible, but neither room to grow in nor more than lies idle. */
+static void whole(void **state)
+{
+    struct sysinfo now;
+    bool zero;
+    assert_int_equal(sysinfo(&now), 0);
+    const size_t share = (size_t)(now.freeram * now.mem_unit) / (size_t)sysconf(_SC_NPROCESSORS_ONLN), before = taken();
+    unsigned char *large = peali_block_get(share, share, 1, &zero), *roomy = peali_block_get(36 * MIB, 72 * MIB, 1, &zero);
+    if (large) /* else there are no such addresses */
+        peali_block_drop(large);
+    peali_block_drop(roomy);
+    assert_true(taken() < before + 4 * MIB);
+    unsigned char *probe = peali_pool_alloc_whole(36 * MIB), *block = NULL;
+    const bool takes = taken() >= before + 32 * MIB;
+    peali_pool_free(probe);
+    block = peali_block_get(36 * MIB, 36 * MIB, 1, &zero);
+    assert_true(block && zero && (!takes || 4 * 36 * MIB > share || taken() >= before + 32 * MIB));
+    if (!takes)
+        print_message("this kernel makes no huge pages of shared memory\n");
     peali_block_drop(block);
 }
 
@@ -128,7 +184,8 @@ int main(void)
         puts("skipped: this kernel or a limit gives no shared memory (PEAL_LOG=info says which)");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reuse), cmocka_unit_test(resize), cmocka_unit_test(align),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reuse), cmocka_unit_test(resize), cmocka_unit_test(resize_new),
+                                       cmocka_unit_test(whole), cmocka_unit_test(align),
                                        cmocka_unit_test(forked), cmocka_unit_test(threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

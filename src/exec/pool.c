@@ -486,8 +486,8 @@ void peali_pool_free(void *at)
 void peali_pool_split(void *at, size_t bytes)
 {
     int cancel = lock();
-    (void)extent(at);
-    peali_extents_split(&pool.extents, page_of(at), (uint32_t)(bytes / pool.page));
+    const uint32_t first = (uint32_t)(extent(at) - pool.extents.of);
+    peali_extents_split(&pool.extents, first, page_of(at) - first + (uint32_t)(bytes / pool.page));
     unlock(cancel);
 }
 

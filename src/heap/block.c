@@ -9,9 +9,15 @@
 #include "heap/block.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
@@ -30,6 +36,7 @@ static struct label {
 /* Like labels, from before pool_bytes, which is 0 without a pool. That is released in see_pool and acquired in bytes_seen. */
 static unsigned char *pool_base;
 static size_t page;
+static size_t cores; /* of the host; 0: new blocks are not taken at once */
 static size_t pool_bytes;
 
 static uint64_t kept[KEPT]; /* extents that wait, or 0: a ring in which KEPT_TURN counts to the oldest */
@@ -120,7 +127,15 @@ static bool shared(uint64_t extent)
     return peali_pool_holds(start_of(extent), bytes_of(extent));
 }
 
-static uint64_t find(size_t bytes, bool *zero)
+/* Does so much memory lie idle that each core of the host could have four such blocks? */
+static bool idle(size_t bytes)
+{
+    struct sysinfo now;
+    return cores > 0 && sysinfo(&now) == 0 && bytes <= now.freeram * (uint64_t)now.mem_unit / 4 / cores;
+}
+
+/* LAZY: a new one takes memory when it is written; else at once, in huge pages, which others map by a fault for 2 MiB. */
+static uint64_t find(size_t bytes, bool lazy, bool *zero)
 {
     uint64_t extent = take(bytes);
     *zero = false;
@@ -129,8 +144,40 @@ static uint64_t find(size_t bytes, bool *zero)
     if (extent)
         peali_pool_free(start_of(extent));
     *zero = true;
-    unsigned char *start = peali_pool_alloc(bytes, PEALI_POOL_USER);
+    unsigned char *start = !lazy && idle(bytes) ? peali_pool_alloc_whole(bytes) : peali_pool_alloc(bytes, PEALI_POOL_USER);
     return start ? extent_of(start, bytes) : 0;
+}
+
+/* Are all cores of this process of one NUMA node? Else the thread that writes first decides where memory lies. */
+static bool on_one_node(void)
+{
+    char path[64], list[4096];
+    unsigned cpu, node;
+    cpu_set_t mine;
+    if (getcpu(&cpu, &node) != 0 || sched_getaffinity(0, sizeof mine, &mine) != 0)
+        return false;
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT; /* Linux knows of no nodes */
+    ssize_t n = read(fd, list, sizeof list - 1);
+    close(fd);
+    list[n > 0 ? n : 0] = '\0';
+    for (char *at = list; *at >= '0' && *at <= '9'; at += *at == ',') {
+        unsigned long first = strtoul(at, &at, 10), last = *at == '-' ? strtoul(at + 1, &at, 10) : first;
+        for (; first <= last && first < CPU_SETSIZE; first++)
+            CPU_CLR(first, &mine);
+    }
+    return CPU_COUNT(&mine) == 0;
+}
+
+static void see_cores(void)
+{
+    int cancel;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    const long online = on_one_node() ? sysconf(_SC_NPROCESSORS_ONLN) : 0;
+    cores = online > 0 ? (size_t)online : 0;
+    (void)pthread_setcancelstate(cancel, NULL);
 }
 
 static void see_pool(void)
@@ -139,6 +186,7 @@ static void see_pool(void)
     if (peali_pool_open(&view) != PEAL_OK)
         return;
     page = (size_t)sysconf(_SC_PAGESIZE);
+    see_cores();
     assert(view.bytes / page <= UINT32_MAX);
     size_t bytes = view.bytes / PEALI_BLOCK_LEAST * sizeof *labels;
     void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -158,7 +206,7 @@ void *peali_block_get(size_t bytes, size_t room, size_t align, bool *zero)
     size_t most = bytes_seen();
     if (room > most || align > most)
         return NULL;
-    uint64_t extent = find(whole_pages(align > page ? room + align : room), zero);
+    uint64_t extent = find(whole_pages(align > page ? room + align : room), room > bytes, zero);
     if (!extent)
         return NULL;
     void *block = (void *)(((uintptr_t)start_of(extent) + align - 1) & -align);
