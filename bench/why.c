@@ -40,7 +40,8 @@ static bool decide(why *w)
     w->choice = peali_tuning_choose(w->span, w->problem, w->bytes);
     const peal_algo *forced = config->algo ? peali_algo_find(w->problem->kind, config->algo) : NULL;
     w->algo = forced ? forced : w->choice.algo;
-    size_t slice_bytes = config->slice_bytes ? (size_t)config->slice_bytes : forced ? 0 : w->choice.slice_bytes;
+    const peali_tuning_choice choice = forced ? peali_tuning_forced(w->span, w->problem, w->bytes, forced) : w->choice;
+    size_t slice_bytes = config->slice_bytes ? (size_t)config->slice_bytes : choice.slice_bytes;
     slice_bytes = stages(w) && (slice_bytes == 0 || slice_bytes > PEALI_TUNING_STAGED) ? PEALI_TUNING_STAGED : slice_bytes;
     w->slices = peali_tuning_slices(w->bytes, slice_bytes);
     if (w->algo && peali_algo_fits(w->algo, w->problem))

@@ -103,9 +103,10 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
 {
     size_t bytes = peali_comm_bytes(comm, kind, job->count, job->type);
     peal_problem problem = peali_comm_problem(comm, kind, job->op, job->root);
-    peali_tuning_choice choice = {.algo = comm->forced[kind]};
-    if (!choice.algo)
-        choice = peali_tuning_choose(comm->tuned[seen(comm, kind, job)][kind], &problem, bytes);
+    const peali_tuning_span span = comm->tuned[seen(comm, kind, job)][kind];
+    const peal_algo *forced = comm->forced[kind];
+    const peali_tuning_choice choice =
+        forced ? peali_tuning_forced(span, &problem, bytes, forced) : peali_tuning_choose(span, &problem, bytes);
     job->kind = kind;
     job->algo = choice.algo;
     if (!choice.algo)
