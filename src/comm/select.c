@@ -1,6 +1,5 @@
 /*
- * Selection by the tuning table. Its slices are for its own choice: an algorithm that was forced is cut where slices are forced
- * too, and where it would stage too much.
+ * Selection by the tuning table. An algorithm that was forced has slices of the table, too: in one it would be slow.
  */
 #include "comm/select.h"
 

@@ -487,6 +487,7 @@ void peali_pool_split(void *at, size_t bytes)
 {
     int cancel = lock();
     const uint32_t first = (uint32_t)(extent(at) - pool.extents.of);
+    assert(page_of(at) == first || bytes > pool.page); /* else what is known of AT would be lost (extents.h) */
     peali_extents_split(&pool.extents, first, page_of(at) - first + (uint32_t)(bytes / pool.page));
     unlock(cancel);
 }

@@ -9,25 +9,21 @@
 #include "heap/block.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
 #include "exec/pool.h"
+#include "heap/idle.h"
 
 /* The largest extent that waits, and the most that all come to: as glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, mallopt(3). */
 static const size_t KEPT_BLOCK = (size_t)32 << 20, KEPT_ALL = (size_t)64 << 20;
-enum { KEPT = 64 };
+enum { KEPT = 64, WHOLE = 2 << 20 }; /* WHOLE: bytes of a huge page */
 
-/* One word is all of an extent, its first page above the number of its pages, which is above 0. */
+/* One word is all of an extent: its first page, above whether it was TAKEN at once, and the number of its pages, which is not 0. */
+#define TAKEN ((uint64_t)1 << 31)
 static struct label {
     uint64_t extent;
     size_t bytes;
@@ -36,12 +32,12 @@ static struct label {
 /* Like labels, from before pool_bytes, which is 0 without a pool. That is released in see_pool and acquired in bytes_seen. */
 static unsigned char *pool_base;
 static size_t page;
-static size_t cores; /* of the host; 0: new blocks are not taken at once */
 static size_t pool_bytes;
 
 static uint64_t kept[KEPT]; /* extents that wait, or 0: a ring in which KEPT_TURN counts to the oldest */
 static unsigned kept_turn;
 static size_t kept_bytes; /* at least what waits */
+static size_t taken;      /* bytes of extents that were taken at once and are not back in the pool */
 
 static uint64_t extent_of(const unsigned char *start, size_t bytes)
 {
@@ -55,7 +51,7 @@ static unsigned char *start_of(uint64_t extent)
 
 static size_t bytes_of(uint64_t extent)
 {
-    return (extent & UINT32_MAX) * page;
+    return (extent & (TAKEN - 1)) * page;
 }
 
 static size_t whole_pages(size_t bytes)
@@ -103,6 +99,13 @@ static uint64_t take(size_t bytes)
     return best;
 }
 
+static void give(uint64_t extent)
+{
+    if (extent & TAKEN)
+        peali_add_relaxed(&taken, -bytes_of(extent));
+    peali_pool_free(start_of(extent));
+}
+
 /* EXTENT, or 0, takes the place of the oldest. */
 static void put(uint64_t extent)
 {
@@ -111,7 +114,7 @@ static void put(uint64_t extent)
     uint64_t out = __atomic_exchange_n(slot, extent, __ATOMIC_ACQ_REL); /* released to take, or to the next put here */
     peali_add_relaxed(&kept_bytes, -bytes_of(out));
     if (out)
-        peali_pool_free(start_of(out));
+        give(out);
 }
 
 /* Before a fork, after which what waits would be shared no more, and what is taken near it as little. */
@@ -127,13 +130,6 @@ static bool shared(uint64_t extent)
     return peali_pool_holds(start_of(extent), bytes_of(extent));
 }
 
-/* Does so much memory lie idle that each core of the host could have four such blocks? */
-static bool idle(size_t bytes)
-{
-    struct sysinfo now;
-    return cores > 0 && sysinfo(&now) == 0 && bytes <= now.freeram * (uint64_t)now.mem_unit / 4 / cores;
-}
-
 /* LAZY: a new one takes memory when it is written; else at once, in huge pages, which others map by a fault for 2 MiB. */
 static uint64_t find(size_t bytes, bool lazy, bool *zero)
 {
@@ -142,42 +138,13 @@ static uint64_t find(size_t bytes, bool lazy, bool *zero)
     if (extent && shared(extent))
         return extent;
     if (extent)
-        peali_pool_free(start_of(extent));
+        give(extent);
     *zero = true;
-    unsigned char *start = !lazy && idle(bytes) ? peali_pool_alloc_whole(bytes) : peali_pool_alloc(bytes, PEALI_POOL_USER);
-    return start ? extent_of(start, bytes) : 0;
-}
-
-/* Are all cores of this process of one NUMA node? Else the thread that writes first decides where memory lies. */
-static bool on_one_node(void)
-{
-    char path[64], list[4096];
-    unsigned cpu, node;
-    cpu_set_t mine;
-    if (getcpu(&cpu, &node) != 0 || sched_getaffinity(0, sizeof mine, &mine) != 0)
-        return false;
-    snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT; /* Linux knows of no nodes */
-    ssize_t n = read(fd, list, sizeof list - 1);
-    close(fd);
-    list[n > 0 ? n : 0] = '\0';
-    for (char *at = list; *at >= '0' && *at <= '9'; at += *at == ',') {
-        unsigned long first = strtoul(at, &at, 10), last = *at == '-' ? strtoul(at + 1, &at, 10) : first;
-        for (; first <= last && first < CPU_SETSIZE; first++)
-            CPU_CLR(first, &mine);
-    }
-    return CPU_COUNT(&mine) == 0;
-}
-
-static void see_cores(void)
-{
-    int cancel;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    const long online = on_one_node() ? sysconf(_SC_NPROCESSORS_ONLN) : 0;
-    cores = online > 0 ? (size_t)online : 0;
-    (void)pthread_setcancelstate(cancel, NULL);
+    const bool takes = !lazy && bytes >= WHOLE && bytes + peali_load_relaxed(&taken) <= peali_idle_bytes();
+    unsigned char *start = takes ? peali_pool_alloc_whole(bytes) : peali_pool_alloc(bytes, PEALI_POOL_USER);
+    if (start && takes)
+        peali_add_relaxed(&taken, bytes);
+    return start ? extent_of(start, bytes) | (takes ? TAKEN : 0) : 0;
 }
 
 static void see_pool(void)
@@ -186,8 +153,7 @@ static void see_pool(void)
     if (peali_pool_open(&view) != PEAL_OK)
         return;
     page = (size_t)sysconf(_SC_PAGESIZE);
-    see_cores();
-    assert(view.bytes / page <= UINT32_MAX);
+    assert(view.bytes / page <= TAKEN);
     size_t bytes = view.bytes / PEALI_BLOCK_LEAST * sizeof *labels;
     void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (table == MAP_FAILED)
@@ -206,7 +172,7 @@ void *peali_block_get(size_t bytes, size_t room, size_t align, bool *zero)
     size_t most = bytes_seen();
     if (room > most || align > most)
         return NULL;
-    uint64_t extent = find(whole_pages(align > page ? room + align : room), room > bytes, zero);
+    uint64_t extent = find(whole_pages(align > page ? room + align : room), room > bytes || align > page, zero);
     if (!extent)
         return NULL;
     void *block = (void *)(((uintptr_t)start_of(extent) + align - 1) & -align);
@@ -221,7 +187,7 @@ void peali_block_drop(void *block)
     assert(extent && start_of(extent) <= (unsigned char *)block); /* else it is no block, or not any more */
     label->extent = 0;
     if (bytes_of(extent) > KEPT_BLOCK || !shared(extent)) {
-        peali_pool_free(start_of(extent));
+        give(extent);
         return;
     }
     put(extent);
@@ -241,7 +207,8 @@ bool peali_block_resize(void *block, size_t bytes)
     if (need < has / 3) {
         peali_pool_split(start, need);
         peali_pool_free(start + need);
-        label->extent = extent_of(start, need);
+        peali_add_relaxed(&taken, label->extent & TAKEN ? need - has : 0);
+        label->extent = extent_of(start, need) | (label->extent & TAKEN);
     }
     label->bytes = bytes;
     return true;

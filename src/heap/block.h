@@ -12,8 +12,8 @@ enum { PEALI_BLOCK_LEAST = 1 << 20 }; /* bytes of a block */
 
 /*
  * BYTES, with ROOM in all to grow in place, aligned to ALIGN, a power of two, and to a page. *ZERO: they are all 0. NULL: the pool
- * has none, nor has a process that a fork made of one with a pool. A new block without such room takes its memory now, in huge
- * pages, where enough lies idle and all cores of this process are of one NUMA node; else it takes each page when that is written.
+ * has none, nor has a process that a fork made of one with a pool. A new block with neither takes its memory now, in huge pages,
+ * as far as it lies idle (idle.h); else it takes each page when that is written.
  */
 void *peali_block_get(size_t bytes, size_t room, size_t align, bool *zero);
 void peali_block_drop(void *block);

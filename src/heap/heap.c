@@ -54,7 +54,11 @@ static bool have_behind(void)
 /* A large block, or NULL where it is none or cannot be had. */
 static void *large(size_t bytes, size_t align, bool *zero)
 {
-    return bytes >= PEALI_BLOCK_LEAST && align && (align & (align - 1)) == 0 ? peali_block_get(bytes, bytes, align, zero) : NULL;
+    const int kept = errno;
+    const bool may = bytes >= PEALI_BLOCK_LEAST && align && (align & (align - 1)) == 0;
+    void *block = may ? peali_block_get(bytes, bytes, align, zero) : NULL;
+    errno = kept;
+    return block;
 }
 
 static void *get(size_t bytes)

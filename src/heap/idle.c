@@ -1,0 +1,118 @@
+/*
+ * What lies idle, by files of the kernel that are read anew each time, for others take memory as well. Nothing here may allocate.
+ *
+ * Source: proc(5), cgroups(7), sysfs; Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux.
+ */
+#include "heap/idle.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+enum { SHARE = 4, PATH = 1024 };
+
+/* False where there is no such file, or nothing in it. */
+static bool text_of(const char *path, char *text, size_t bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, bytes - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* Are all cores of this process of one NUMA node? */
+static bool on_one_node(void)
+{
+    char path[64], list[1024], *at = list;
+    unsigned cpu, node;
+    cpu_set_t mine;
+    if (getcpu(&cpu, &node) != 0 || sched_getaffinity(0, sizeof mine, &mine) != 0)
+        return false;
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
+    if (!text_of(path, list, sizeof list)) /* either Linux knows of no nodes, or this process does not see what it knows */
+        return access("/sys/devices/system/cpu", F_OK) == 0 && access("/sys/devices/system/node", F_OK) != 0;
+    for (; *at >= '0' && *at <= '9'; at += *at == ',') {
+        unsigned long first = strtoul(at, &at, 10), last = *at == '-' ? strtoul(at + 1, &at, 10) : first;
+        for (; first <= last && first < CPU_SETSIZE; first++)
+            CPU_CLR(first, &mine);
+    }
+    return CPU_COUNT(&mine) == 0;
+}
+
+/* One of the two kinds of control groups: where their folders lie, and the files in each. */
+struct groups {
+    const char *mount, *limit, *used;
+};
+static const struct groups second = {"/sys/fs/cgroup", "memory.max", "memory.current"},
+                           first = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"};
+
+static uint64_t number_in(const char *folder, const char *file, uint64_t otherwise)
+{
+    char path[PATH + 64], text[32];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return text_of(path, text, sizeof text) && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* What GROUP, a path below the mount, and those above it leave; of one that another container names, those that are there. */
+static uint64_t room_of(const struct groups *g, const char *group)
+{
+    char folder[PATH];
+    uint64_t room = UINT64_MAX;
+    int n = snprintf(folder, sizeof folder, "%s%s", g->mount, group);
+    if (n >= PATH)
+        return 0;
+    for (char *end = folder + n; end; end = strrchr(folder + strlen(g->mount), '/')) {
+        *end = '\0';
+        uint64_t limit = number_in(folder, g->limit, UINT64_MAX), used = number_in(folder, g->used, 0);
+        uint64_t left = limit > used ? limit - used : 0;
+        room = left < room ? left : room;
+    }
+    return room;
+}
+
+/* Lines of "0::GROUP", and of "7:memory:GROUP" with more names between commas. */
+static uint64_t room_of_groups(void)
+{
+    char text[4096], *rest = NULL;
+    uint64_t room = UINT64_MAX;
+    if (!text_of("/proc/self/cgroup", text, sizeof text))
+        return room;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = '\0';
+        const struct groups *g = names[1] == '\0' ? &second : strstr(names, "memory") ? &first : NULL;
+        uint64_t left = g ? room_of(g, group) : UINT64_MAX;
+        room = left < room ? left : room;
+    }
+    return room;
+}
+
+static size_t idle(void)
+{
+    struct sysinfo now;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (cores < 1 || sysinfo(&now) != 0 || !on_one_node())
+        return 0;
+    const uint64_t free = (uint64_t)now.freeram * now.mem_unit, room = room_of_groups();
+    return (size_t)((free < room ? free : room) / SHARE / (uint64_t)cores);
+}
+
+size_t peali_idle_bytes(void)
+{
+    int cancel;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* a file would stay open */
+    size_t bytes = idle();
+    (void)pthread_setcancelstate(cancel, NULL);
+    return bytes;
+}
