@@ -16,7 +16,6 @@ typedef struct why {
     peali_tuning_span span;
     peali_tuning_choice choice;
     const peal_algo *algo; /* PEAL_ALGO's, or the choice */
-    const peali_tuning_row *row; /* whose slices it has; NULL: they are the choice's, or nobody's */
     size_t slices;         /* K */
 } why;
 
@@ -41,9 +40,7 @@ static bool decide(why *w)
     w->choice = peali_tuning_choose(w->span, w->problem, w->bytes);
     const peal_algo *forced = config->algo ? peali_algo_find(w->problem->kind, config->algo) : NULL;
     w->algo = forced ? forced : w->choice.algo;
-    const peali_tuning_choice choice = forced ? peali_tuning_forced(w->span, w->problem, w->bytes, forced) : w->choice;
-    size_t slice_bytes = config->slice_bytes ? (size_t)config->slice_bytes : choice.slice_bytes;
-    w->row = choice.row ? choice.row : w->choice.row;
+    size_t slice_bytes = config->slice_bytes ? (size_t)config->slice_bytes : forced ? 0 : w->choice.slice_bytes;
     slice_bytes = stages(w) && (slice_bytes == 0 || slice_bytes > PEALI_TUNING_STAGED) ? PEALI_TUNING_STAGED : slice_bytes;
     w->slices = peali_tuning_slices(w->bytes, slice_bytes);
     if (w->algo && peali_algo_fits(w->algo, w->problem))
@@ -68,10 +65,9 @@ static void print_decision(const why *w)
            w->slices, window(w));
     if (w->algo != w->choice.algo)
         printf("  PEAL_ALGO names the algorithm; the table would have taken %s\n", w->choice.algo ? w->choice.algo->name : "none");
-    if (w->row)
-        printf("  %sby line %d of %s\n", w->algo != w->choice.algo ? "slices " : "", (int)w->row->line,
-               w->row->given ? config->tuning : "the built-in table");
-    else if (w->algo == w->choice.algo)
+    else if (w->choice.row)
+        printf("  by line %d of %s\n", (int)w->choice.row->line, w->choice.row->given ? config->tuning : "the built-in table");
+    else
         printf("  no row's algorithm fits, so the first one that does\n");
     if (config->slice_bytes)
         printf("  PEAL_SLICE names the size of a slice: %s%s\n", peali_bytes_text((size_t)config->slice_bytes, size),
@@ -90,7 +86,7 @@ static void print_rows(const why *w)
         char bytes[24] = "inf", slice[24];
         if (row->bytes != SIZE_MAX)
             peali_bytes_text(row->bytes, bytes);
-        printf("%s line %-4d up to %8s  %-21s slices of %s\n", row == w->row ? " ->" : "   ", (int)row->line, bytes,
+        printf("%s line %-4d up to %8s  %-21s slices of %s\n", row == w->choice.row ? " ->" : "   ", (int)row->line, bytes,
                row->algo->name, row->slice_bytes ? peali_bytes_text(row->slice_bytes, slice) : "all");
     }
 }

@@ -273,23 +273,6 @@ static void test_shared_memory_is_bounded(void **state)
         }
 }
 
-static peali_tuning_choice forced(const char *algo, size_t bytes)
-{
-    peal_problem problem = {.kind = PEAL_ALLREDUCE, .nranks = 4, .nnodes = 1};
-    return peali_tuning_forced(peali_tuning_find(&table, PEAL_ALLREDUCE, "mpi", 4, 1), &problem, bytes,
-                               peali_algo_find(PEAL_ALLREDUCE, algo));
-}
-
-/* Who names an algorithm has the slices of the row that names it, or else those of what was due. */
-static void test_forced_slices(void **state)
-{
-    assert_true(read_text(good));
-    peali_tuning_choice ring = forced("ring", 8192), binomial = forced("binomial", 1 << 20), shot = forced("two_shot", 8192);
-    assert_true(ring.slice_bytes == 256 << 10 && ring.row && ring.row->algo == ring.algo && strcmp(ring.algo->name, "ring") == 0);
-    assert_true(binomial.slice_bytes == 256 << 10 && !binomial.row && strcmp(binomial.algo->name, "binomial") == 0);
-    assert_true(shot.slice_bytes == 0 && !shot.row && strcmp(shot.algo->name, "two_shot") == 0);
-}
-
 static void note_slices(peal_comm *comm, int rank, void *ctx)
 {
     peali_job job = {.count = (size_t)1 << 30, .type = PEAL_UINT8, .op = PEAL_SUM};
@@ -298,7 +281,7 @@ static void note_slices(peal_comm *comm, int rank, void *ctx)
     ((int *)ctx)[rank] = job.slices;
     comm->seen[PEAL_BROADCAST] = UINT64_MAX; /* of its root's buffer that says something, of the others nothing */
     assert_int_equal(peal_comm_force(comm, PEAL_BROADCAST, "two_shot"), PEAL_OK);
-    assert_true(peali_select(comm, PEAL_BROADCAST, &job) && (job.slices >= 64 || comm->layout.apart));
+    assert_true(peali_select(comm, PEAL_BROADCAST, &job) && job.slices == ((int *)ctx)[rank]);
     job.count = (size_t)1 << 40; /* more than tags tell apart */
     assert_true(peali_select(comm, PEAL_BROADCAST, &job) && job.slices <= PEALI_TUNING_SLICES);
     peal_comm_force_slice(comm, 1); /* bytes, but no less than an element */
@@ -306,13 +289,14 @@ static void note_slices(peal_comm *comm, int rank, void *ctx)
     assert_true(peali_select(comm, PEAL_ALLREDUCE, &job) && job.slices == 3);
 }
 
-/* Nor where somebody names an algorithm. */
+/* Nor where somebody names an algorithm, which is else in one slice. */
 static void test_staged_slices(void **state)
 {
     const peali_layout apart[2] = {{.apart = true}, {.apart = true}};
     int slices[2];
     assert_int_equal(team_run_in(2, NULL, note_slices, slices), PEAL_OK);
-    assert_true(slices[0] >= 64 && slices[1] == slices[0]); /* of 16 MiB at most */
+    assert_int_equal(slices[0], 64);
+    assert_int_equal(slices[1], 64);
     assert_int_equal(team_run_in(2, apart, note_slices, slices), PEAL_OK);
     assert_int_equal(slices[1], 1); /* messages are not staged */
 }
@@ -446,7 +430,7 @@ int main(void)
         cmocka_unit_test(test_hosts),       cmocka_unit_test(test_shared_slices),
         cmocka_unit_test(test_nodes_agree), cmocka_unit_test(test_other_slices),
         cmocka_unit_test(test_shared_memory_is_bounded),
-        cmocka_unit_test(test_many_hosts),     cmocka_unit_test(test_forced_slices), cmocka_unit_test(test_staged_slices),
+        cmocka_unit_test(test_many_hosts),     cmocka_unit_test(test_staged_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

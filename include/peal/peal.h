@@ -335,8 +335,8 @@ PEAL_PUBLIC const char *peal_comm_transport(const peal_comm *comm);
 PEAL_PUBLIC int peal_comm_nodes(const peal_comm *comm);
 
 /*
- * Makes COMM take ALGO for every following call of KIND; NULL returns the choice to Peal, and so to PEAL_ALGO. Its slices are
- * those that the tuning table has for it, else for what Peal would have taken.
+ * Makes COMM take ALGO for every following call of KIND; NULL returns the choice to Peal, and so to PEAL_ALGO. It runs in one
+ * slice, whatever carries it, for an element's sum may depend on where slices begin; peal_comm_force_slice() has it pipelined.
  *
  * Returns:    PEAL_OK; PEAL_ERR_INVALID no algorithm of that name, or it does not fit this communicator. The log lists those that
  *             do.

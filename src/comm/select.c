@@ -1,5 +1,7 @@
 /*
- * Selection by the tuning table. An algorithm that was forced has slices of the table, too: in one it would be slow.
+ * Selection by the tuning table. Its slices are for its own choice: an algorithm that was forced is cut where slices are forced
+ * too, and where it would stage too much. Rows differ by transport and by what memory was seen, and so would the bits of sums whose
+ * order slices decide (test_transports, same_bits).
  */
 #include "comm/select.h"
 
@@ -102,10 +104,9 @@ bool peali_select(const peal_comm *comm, peal_kind kind, peali_job *job)
 {
     size_t bytes = peali_comm_bytes(comm, kind, job->count, job->type);
     peal_problem problem = peali_comm_problem(comm, kind, job->op, job->root);
-    const peali_tuning_span span = comm->tuned[seen(comm, kind, job)][kind];
-    const peal_algo *forced = comm->forced[kind];
-    const peali_tuning_choice choice =
-        forced ? peali_tuning_forced(span, &problem, bytes, forced) : peali_tuning_choose(span, &problem, bytes);
+    peali_tuning_choice choice = {.algo = comm->forced[kind]};
+    if (!choice.algo)
+        choice = peali_tuning_choose(comm->tuned[seen(comm, kind, job)][kind], &problem, bytes);
     job->kind = kind;
     job->algo = choice.algo;
     if (!choice.algo)

@@ -277,11 +277,3 @@ peali_tuning_choice peali_tuning_choose(peali_tuning_span span, const peal_probl
             return (peali_tuning_choice){*a, 0, NULL};
     return (peali_tuning_choice){NULL, 0, NULL};
 }
-
-peali_tuning_choice peali_tuning_forced(peali_tuning_span span, const peal_problem *problem, size_t bytes, const peal_algo *algo)
-{
-    for (const peali_tuning_row *row = span.rows; row < span.rows + span.nrows; row++)
-        if (bytes <= row->bytes && row->algo == algo)
-            return (peali_tuning_choice){algo, row->slice_bytes, row};
-    return (peali_tuning_choice){algo, peali_tuning_choose(span, problem, bytes).slice_bytes, NULL};
-}

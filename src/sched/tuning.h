@@ -86,12 +86,6 @@ typedef struct peali_tuning_choice {
 /* For BYTES of PROBLEM. A pure function; ALGO is NULL only where no algorithm fits. Threads: any. */
 peali_tuning_choice peali_tuning_choose(peali_tuning_span span, const peal_problem *problem, size_t bytes);
 
-/*
- * The same where somebody names ALGO: its slices are those of the first row that names it for BYTES, else those that the algorithm
- * in its place would have had, for it shall not race another in one piece. Threads: any.
- */
-peali_tuning_choice peali_tuning_forced(peali_tuning_span span, const peal_problem *problem, size_t bytes, const peal_algo *algo);
-
 enum {
     PEALI_TUNING_SLICES = 1 << 15, /* tags tell 2^16 of them apart; half of them keeps a fast rank's next call apart too */
     PEALI_TUNING_STAGED = 16 << 20, /* bytes of the longest slice that is staged: each rank takes up to 2 W of them */
