@@ -206,11 +206,8 @@ void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr
     int32_t units = peali_plan_units(r->plan, i), filled = first_slot(i, locs);
     for (int32_t u = 0; u < units; u++)
         compute_unit(r, c, i, u);
-    if (filled == i->nsrc + i->ndst)
-        return;
-    peali_run_settle(r);
-    /* Releases what was stored; landed() at the receivers acquires it. */
-    peali_store_release(&peali_run_landing(r, c, locs[filled])->value, peali_run_stamp(r, peali_run_slice(r, c)));
+    if (filled < i->nsrc + i->ndst) /* releases what was stored; landed() at the receivers acquires it */
+        peali_run_tell(r, &peali_run_landing(r, c, locs[filled])->value, peali_run_stamp(r, peali_run_slice(r, c)));
 }
 
 /* The blocks behind cut *AT that peers touch, as far as BLOCKS go. False: there are none left. */

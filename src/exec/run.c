@@ -41,7 +41,7 @@ static peal_status waited(peali_runner *r, peali_cursor *c, const peali_instr *i
         const peali_instr *m = &p->instrs[waits[k]];
         peali_loc at = p->locs[m->locs];
         if (m->kind == PEALI_I_RECV && at.buf < 0)
-            peali_store_release(&peali_run_landing(r, c, at)->value, peali_run_stamp(r, peali_run_slice(r, c)));
+            peali_run_tell(r, &peali_run_landing(r, c, at)->value, peali_run_stamp(r, peali_run_slice(r, c)));
     }
     return PEAL_OK;
 }
@@ -190,8 +190,7 @@ void peali_run_leave(peali_runner *r, peali_cursor *c)
     c->pc = 0;
     r->left--;
     uint64_t first = (uint64_t)r->cursors[peali_run_oldest(r)].slice; /* in the end, the number of slices */
-    peali_run_settle(r);
-    peali_store_release(&r->mine->left.value, r->base + first); /* pairs with credited() */
+    peali_run_tell(r, &r->mine->left.value, r->base + first); /* pairs with credited() */
 }
 
 /* Of a broadcast, the root's IN; the others' buffers count for nothing. */
@@ -257,10 +256,8 @@ static peal_status advance(peali_runner *r, peali_cursor *c)
         status = begin_message(r, c, i);
     else if (i->kind == PEALI_I_ENTER)
         peali_run_stage(r, c, true);
-    if (i->flag >= 0) {
-        peali_run_settle(r);
-        peali_store_release(&r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1); /* pairs with peali_run_awaited() */
-    }
+    if (i->flag >= 0) /* pairs with peali_run_awaited() */
+        peali_run_tell(r, &r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1);
     c->pc++;
     if (i->kind == PEALI_I_EXIT)
         peali_run_leave(r, c);

@@ -180,12 +180,19 @@ void peali_run_map_around(peali_runner *r, int32_t owner, const void *at, size_t
 /* Combines BYTES of r->src into each of r->dst; PAST the caches. */
 void peali_run_combine(peali_runner *r, int ndst, int nsrc, size_t bytes, bool past);
 
-/* Before anyone is told of what this rank stored, and before another of its threads may go on. */
+/* Before messages begin, and before another thread of this rank may go on; peali_run_tell does so by itself. */
 static inline void peali_run_settle(peali_runner *r)
 {
     if (r->streamed)
         peali_reduce_settle();
     r->streamed = false;
+}
+
+/* Tells others: who sees VALUE in WORD sees all that this rank stored before. */
+static inline void peali_run_tell(peali_runner *r, uint64_t *word, uint64_t value)
+{
+    peali_run_settle(r);
+    peali_store_release(word, value);
 }
 
 /* At the end of a call: gives the user what a fork during it has parted from the buffer. */

@@ -197,10 +197,8 @@ static void push(peali_runner *r, const action *a, const operand *o)
     for (int k = 0; k < a->ndst; k++) {
         if (a->nsrc == 1 && !past)
             copy(r->dst[k], r->src[0], a->bytes);
-        if (to[k].line) {
-            peali_run_settle(r);
-            peali_store_release(&to[k].line->value, peali_run_stamp(r, r->base)); /* pairs with arrived() */
-        }
+        if (to[k].line)
+            peali_run_tell(r, &to[k].line->value, peali_run_stamp(r, r->base)); /* pairs with arrived() */
     }
     for (int k = 0; k < a->nsrc && r->plan->takes_over; k++)
         if (o[k].alone)
@@ -273,10 +271,8 @@ peal_status peali_small_advance(peali_runner *r)
             return status;
         if (a->kind == PEALI_I_ENTER)
             peali_run_stage(r, c, true);
-        if (a->flag >= 0) {
-            peali_run_settle(r);
-            peali_store_release(&r->mine->flags[a->flag].value, r->base + 1); /* pairs with peali_run_awaited() */
-        }
+        if (a->flag >= 0) /* pairs with peali_run_awaited() */
+            peali_run_tell(r, &r->mine->flags[a->flag].value, r->base + 1);
     }
     peali_run_leave(r, c);
     return PEAL_OK;

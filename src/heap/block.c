@@ -153,7 +153,7 @@ static void see_pool(void)
     if (peali_pool_open(&view) != PEAL_OK)
         return;
     page = (size_t)sysconf(_SC_PAGESIZE);
-    assert(view.bytes / page <= TAKEN);
+    assert(view.bytes / page < TAKEN);
     size_t bytes = view.bytes / PEALI_BLOCK_LEAST * sizeof *labels;
     void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (table == MAP_FAILED)
@@ -205,10 +205,10 @@ bool peali_block_resize(void *block, size_t bytes)
         return false;
     size_t need = whole_pages(before + bytes);
     if (need < has / 3) {
+        const uint64_t how = label->extent & TAKEN;
         peali_pool_split(start, need);
-        peali_pool_free(start + need);
-        peali_add_relaxed(&taken, label->extent & TAKEN ? need - has : 0);
-        label->extent = extent_of(start, need) | (label->extent & TAKEN);
+        give(extent_of(start + need, has - need) | how);
+        label->extent = extent_of(start, need) | how;
     }
     label->bytes = bytes;
     return true;

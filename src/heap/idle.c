@@ -5,7 +5,6 @@
  */
 #include "heap/idle.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -16,18 +15,9 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-enum { SHARE = 4, PATH = 1024 };
+#include "base/read.h"
 
-/* False where there is no such file, or nothing in it. */
-static bool text_of(const char *path, char *text, size_t bytes)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, bytes - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
+enum { SHARE = 4, PATH = 1024 };
 
 /* Are all cores of this process of one NUMA node? */
 static bool on_one_node(void)
@@ -38,7 +28,7 @@ static bool on_one_node(void)
     if (getcpu(&cpu, &node) != 0 || sched_getaffinity(0, sizeof mine, &mine) != 0)
         return false;
     snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
-    if (!text_of(path, list, sizeof list)) /* either Linux knows of no nodes, or this process does not see what it knows */
+    if (!peali_read(path, list, sizeof list)) /* either Linux knows of no nodes, or this process does not see what it knows */
         return access("/sys/devices/system/cpu", F_OK) == 0 && access("/sys/devices/system/node", F_OK) != 0;
     for (; *at >= '0' && *at <= '9'; at += *at == ',') {
         unsigned long first = strtoul(at, &at, 10), last = *at == '-' ? strtoul(at + 1, &at, 10) : first;
@@ -59,7 +49,7 @@ static uint64_t number_in(const char *folder, const char *file, uint64_t otherwi
 {
     char path[PATH + 64], text[32];
     snprintf(path, sizeof path, "%s/%s", folder, file);
-    return text_of(path, text, sizeof text) && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : otherwise;
+    return peali_read(path, text, sizeof text) && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : otherwise;
 }
 
 /* What GROUP, a path below the mount, and those above it leave; of one that another container names, those that are there. */
@@ -84,7 +74,7 @@ static uint64_t room_of_groups(void)
 {
     char text[4096], *rest = NULL;
     uint64_t room = UINT64_MAX;
-    if (!text_of("/proc/self/cgroup", text, sizeof text))
+    if (!peali_read("/proc/self/cgroup", text, sizeof text))
         return room;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;

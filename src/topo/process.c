@@ -5,7 +5,6 @@
 #include "topo/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,17 +13,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/read.h"
+
 /* Reads the line of process ID: its state, and since when it is there. */
 static bool look(uint64_t id, char *state, uint64_t *began)
 {
     enum { BEGAN = 20 }; /* words from the state on, which comes behind a name in parentheses (proc(5)) */
     char path[48], line[1024];
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)id);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
-    if (fd >= 0)
-        close(fd);
-    line[n > 0 ? n : 0] = '\0';
+    (void)peali_read(path, line, sizeof line);
     const char *at = strrchr(line, ')');
     for (int word = 1; at && word <= BEGAN; word++) {
         at = strchr(at, ' ');
