@@ -23,6 +23,20 @@
  */
 enum { GROUP = 4, BLOCK_BYTES = 4096 };
 
+/*
+ * Who streams to as many as it reads of, as an owner does in allreduce by two_shot, reads while it writes, AHEAD_BYTES at a time:
+ * memory that all ranks see, ever other buffers, us, one after the other and so, on 32 cores of Xeon:
+ *
+ *     ranks   64 KiB        256 KiB       1 MiB        4 MiB        16 MiB       64 MiB
+ *         4   9.0   7.9     32.0  31.6    130  123     665  559     2468 2034    10603 8372
+ *         8   16.5  14.4    54.1  45.9    203  165     1003 811     3159 2808    12932 11075
+ *        16   25.5  20.4    68.4  60.4    293  238     1241 1123    4757 4125    19406 17696
+ *
+ * Blocks of 512 bytes are as fast, of 4 KiB slower to 1 MiB. 32 ranks fill memory's channels anyhow, and would take 1.25 times as
+ * long.
+ */
+enum { AHEAD_BYTES = 1024, AHEAD_SOURCES = 16 };
+
 /* So few are faster one by one than in blocks of vectors. Of 4 sources: one double 3 ns instead of 11, four 7 instead of 11. */
 enum { FEW = 4 };
 
@@ -73,15 +87,24 @@ static const char *fold(const struct job *j, size_t at_bytes, size_t count, char
     return s.out;
 }
 
-static void block(const struct job *j, size_t at_bytes, size_t count)
+static bool reads_ahead(const struct job *j)
+{
+    return j->stream && j->nsrc > 1 && j->nsrc <= j->ndst && j->nsrc <= AHEAD_SOURCES;
+}
+
+/* NEXT: another block follows. */
+static void block(const struct job *j, size_t at_bytes, size_t count, bool next)
 {
     _Alignas(LINE) char partial[BLOCK_BYTES];
     size_t bytes = count * j->elem_bytes;
+    const bool ahead = next && reads_ahead(j);
     const char *result = j->nsrc == 1 ? (const char *)j->src[0] + at_bytes : fold(j, at_bytes, count, partial);
     for (int i = both(j) ? 2 : 0; i < j->ndst; i++) {
         char *to = (char *)j->dst[i] + at_bytes;
-        if (to != result)
-            j->stream ? stream(to, result, bytes) : (void)memcpy(to, result, bytes);
+        if (to != result && j->stream)
+            stream(to, result, bytes, ahead && i < j->nsrc ? (const char *)j->src[i] + at_bytes + bytes : NULL);
+        else if (to != result)
+            memcpy(to, result, bytes);
     }
 }
 
@@ -89,9 +112,9 @@ static void block(const struct job *j, size_t at_bytes, size_t count)
 static __attribute__((noinline)) void run(const struct job *j, size_t count)
 {
     bool direct = j->nsrc == 1 ? j->ndst == 1 : !j->stream && j->nsrc <= j->lockstep && (j->ndst == 1 || both(j));
-    size_t step = direct ? count : j->block;
+    size_t step = direct ? count : reads_ahead(j) ? j->block / (BLOCK_BYTES / AHEAD_BYTES) : j->block;
     for (size_t at = 0; at < count; at += step)
-        block(j, at * j->elem_bytes, at + step < count ? step : count - at);
+        block(j, at * j->elem_bytes, at + step < count ? step : count - at, at + step < count);
 }
 
 #define T int8_t

@@ -33,12 +33,18 @@ static inline void stream_line(char *to, const char *from)
 }
 #endif
 
-/* Whole lines; what shares a line with its neighbours goes the ordinary way. */
-static inline void stream(char *to, const char *from, size_t bytes)
+/*
+ * Whole lines; what shares a line with its neighbours goes the ordinary way. With each line that is written one of NEXT, if that is
+ * not NULL, is asked for.
+ */
+static inline void stream(char *to, const char *from, size_t bytes, const char *next)
 {
     size_t before = -(uintptr_t)to % LINE, at = before < bytes ? before : bytes;
     memcpy(to, from, at);
-    for (; at + LINE <= bytes; at += LINE)
+    for (; at + LINE <= bytes; at += LINE) {
+        if (next)
+            __builtin_prefetch(next + at);
         stream_line(to + at, from + at);
+    }
     memcpy(to + at, from + at, bytes - at);
 }
