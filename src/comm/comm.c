@@ -20,8 +20,8 @@
 
 enum {
     PARLEY_MS = 1000,      /* ARCHITECTURE, "Running": a call not done after 1 s sends its signature to every rank */
-    LAND_BYTES = 256 << 10, /* 2 W areas of it are 1 MiB a rank, of which what is used is there */
-    LAND_SHARE = 192 << 10, /* for each other rank: 2 W areas take 768 KiB then, and all less than the 1 MiB of peal/mpi.h */
+    LAND_BYTES = 256 << 10, /* 2 W areas of it are 1 MiB a rank, of many 2 MiB, of which what is used is there */
+    LAND_SHARE = 768 << 10, /* for each other rank, of all areas together, so that all takes less than the 1 MiB of peal/mpi.h */
 };
 
 static int made; /* communicators of this process, those that failed too: of threads each has its own */
@@ -179,7 +179,7 @@ static peal_status force_configured(peal_comm *comm)
  */
 static size_t land_bytes(const peal_comm *comm, bool threads)
 {
-    size_t most = (size_t)(comm->nranks - 1) * LAND_SHARE, bytes = 0;
+    size_t most = (size_t)(comm->nranks - 1) * LAND_SHARE / (2 * (size_t)peali_comm_landings(comm)), bytes = 0;
     peali_tuning_span rows = {NULL, 0};
     if (!threads)
         rows = peali_tuning_find(peali_tuning_get(), PEAL_ALLREDUCE, "shm", comm->nranks, 1);
