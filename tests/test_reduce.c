@@ -15,7 +15,7 @@
 #include "exec/reduce.h"
 #include "narrow.h"
 
-enum { MAX_K = 64, MAX_M = 5, SMALL = 67, MEDIUM = 1201, LARGE = 20011, GUARD_BYTES = 64, GUARD = 0xa5 };
+enum { MAX_K = 64, MAX_M = 5, MOST_M = 17, SMALL = 67, MEDIUM = 1201, LARGE = 20011, GUARD_BYTES = 64, GUARD = 0xa5 };
 
 static uint64_t load(const char *at, size_t bytes)
 {
@@ -276,8 +276,8 @@ struct world {
     peal_op op;
     peali_isa isa;
     size_t bytes;
-    char *src_buf[MAX_K], *dst_buf[MAX_M], *want, *saved;
-    char *src[MAX_K], *dst[MAX_M];
+    char *src_buf[MAX_K], *dst_buf[MOST_M], *want, *saved;
+    char *src[MAX_K], *dst[MOST_M];
 };
 
 static void world_open(struct world *w)
@@ -285,7 +285,7 @@ static void world_open(struct world *w)
     size_t room = LARGE * sizeof(elem) + 2 * GUARD_BYTES;
     for (int i = 0; i < MAX_K; i++)
         w->src_buf[i] = malloc(room);
-    for (int i = 0; i < MAX_M; i++)
+    for (int i = 0; i < MOST_M; i++)
         w->dst_buf[i] = malloc(room);
     w->want = malloc(room);
     w->saved = malloc(room);
@@ -295,7 +295,7 @@ static void world_close(struct world *w)
 {
     for (int i = 0; i < MAX_K; i++)
         free(w->src_buf[i]);
-    for (int i = 0; i < MAX_M; i++)
+    for (int i = 0; i < MOST_M; i++)
         free(w->dst_buf[i]);
     free(w->want);
     free(w->saved);
@@ -305,7 +305,7 @@ static void place(struct world *w, int nsrc)
 {
     for (int i = 0; i < nsrc; i++)
         w->src[i] = w->src_buf[i] + (next_random() >> 20) % (GUARD_BYTES / w->bytes) * w->bytes;
-    for (int i = 0; i < MAX_M; i++)
+    for (int i = 0; i < MOST_M; i++)
         w->dst[i] = w->dst_buf[i] + (1 + (next_random() >> 20) % (GUARD_BYTES / w->bytes)) * w->bytes;
 }
 
@@ -328,7 +328,7 @@ static void fill(struct world *w, int nsrc, size_t count)
 static void call(struct world *w, int nsrc, int ndst, size_t count, int alias)
 {
     peali_reduce_fn reduce = peali_reduce_find_isa(w->type, w->op, w->isa);
-    void *dst[MAX_M];
+    void *dst[MOST_M];
     int laid = alias < 0 ? -1 : (int)(count % (size_t)ndst);
     if (alias >= 0)
         memcpy(w->saved, w->src[alias], count * w->bytes);
@@ -401,6 +401,12 @@ static void large(struct world *w)
     call(w, 2, 2, LARGE, 1);
     fill(w, 5, LARGE);
     call(w, 5, 3, LARGE, 4);
+    for (int n = MOST_M - 1; n <= MOST_M; n++) { /* as many as are read ahead of what is streamed, and one more */
+        place(w, n);
+        fill(w, n, MEDIUM);
+        call(w, n, n, MEDIUM, -1);
+        call(w, n, n, MEDIUM, n - 1);
+    }
 }
 
 static void test_large(void **state)

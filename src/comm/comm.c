@@ -179,13 +179,13 @@ static peal_status force_configured(peal_comm *comm)
  */
 static size_t land_bytes(const peal_comm *comm, bool threads)
 {
-    size_t most = (size_t)(comm->nranks - 1) * LAND_SHARE / (2 * (size_t)peali_comm_landings(comm)), bytes = 0;
+    size_t areas = 2 * (size_t)peali_comm_landings(comm), most = (size_t)(comm->nranks - 1) * LAND_SHARE / areas, bytes = 0;
     peali_tuning_span rows = {NULL, 0};
     if (!threads)
         rows = peali_tuning_find(peali_tuning_get(), PEAL_ALLREDUCE, "shm", comm->nranks, 1);
     for (int i = 0; i < rows.nrows; i++)
         bytes = 2 * rows.rows[i].slice_bytes > bytes ? 2 * rows.rows[i].slice_bytes : bytes;
-    bytes = bytes < most ? bytes / 64 * 64 : most;
+    bytes = (bytes < most ? bytes : most) / 64 * 64;
     return bytes > LAND_BYTES ? bytes : LAND_BYTES;
 }
 

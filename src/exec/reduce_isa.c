@@ -24,8 +24,9 @@
 enum { GROUP = 4, BLOCK_BYTES = 4096 };
 
 /*
- * Who streams to as many as it reads of, as an owner does in allreduce by two_shot, reads while it writes, AHEAD_BYTES at a time:
- * memory that all ranks see, ever other buffers, us, one after the other and so, on 32 cores of Xeon:
+ * Who streams to as many as it reads of, as an owner does in allreduce by two_shot, reads while it writes, AHEAD_BYTES at a time
+ * (of numbers that are summed as wider ones, fewer). Memory that all ranks see, ever other buffers, us, one after the other and
+ * so, on 32 cores of Xeon:
  *
  *     ranks   64 KiB        256 KiB       1 MiB        4 MiB        16 MiB       64 MiB
  *         4   9.0   7.9     32.0  31.6    130  123     665  559     2468 2034    10603 8372
