@@ -93,12 +93,11 @@ static bool reads_ahead(const struct job *j)
     return j->stream && j->nsrc > 1 && j->nsrc <= j->ndst && j->nsrc <= AHEAD_SOURCES;
 }
 
-/* NEXT: another block follows. */
-static void block(const struct job *j, size_t at_bytes, size_t count, bool next)
+/* AHEAD: of the block that follows, lines are asked for. */
+static void block(const struct job *j, size_t at_bytes, size_t count, bool ahead)
 {
     _Alignas(LINE) char partial[BLOCK_BYTES];
     size_t bytes = count * j->elem_bytes;
-    const bool ahead = next && reads_ahead(j);
     const char *result = j->nsrc == 1 ? (const char *)j->src[0] + at_bytes : fold(j, at_bytes, count, partial);
     for (int i = both(j) ? 2 : 0; i < j->ndst; i++) {
         char *to = (char *)j->dst[i] + at_bytes;
@@ -113,9 +112,10 @@ static void block(const struct job *j, size_t at_bytes, size_t count, bool next)
 static __attribute__((noinline)) void run(const struct job *j, size_t count)
 {
     bool direct = j->nsrc == 1 ? j->ndst == 1 : !j->stream && j->nsrc <= j->lockstep && (j->ndst == 1 || both(j));
-    size_t step = direct ? count : reads_ahead(j) ? j->block / (BLOCK_BYTES / AHEAD_BYTES) : j->block;
+    const bool ahead = reads_ahead(j);
+    size_t step = direct ? count : ahead ? j->block * AHEAD_BYTES / BLOCK_BYTES : j->block;
     for (size_t at = 0; at < count; at += step)
-        block(j, at * j->elem_bytes, at + step < count ? step : count - at, at + step < count);
+        block(j, at * j->elem_bytes, at + step < count ? step : count - at, ahead && at + step < count);
 }
 
 #define T int8_t
