@@ -67,6 +67,7 @@ static void leave_room(peali_runner *r)
     r->mine->kept[1] = r->staging;
     peali_free(r->cursors);
     peali_free(r->over);
+    peali_free(r->open);
     peali_free(r->reqs);
     peali_free(r->leads);
     peali_free(r->bounce);
@@ -117,6 +118,7 @@ static bool have_arrays(peali_runner *r, size_t ncursors, size_t nreqs, size_t n
 {
     peali_cursor *cursors = peali_realloc(r->cursors, ncursors, sizeof *cursors);
     bool *over = peali_realloc(r->over, ncursors * nreqs, sizeof *over);
+    bool *open = peali_realloc(r->open, ncursors * nreqs, sizeof *open);
     peali_net_req *reqs = peali_realloc(r->reqs, ncursors * nreqs, sizeof *reqs);
     peali_lead *leads = peali_realloc(r->leads, nleads + 1, sizeof *leads);
     unsigned char *bounce = peali_realloc(r->bounce, nleads + 1, r->lead_bytes);
@@ -124,12 +126,13 @@ static bool have_arrays(peali_runner *r, size_t ncursors, size_t nreqs, size_t n
     const void **src = peali_realloc(r->src, noperands, sizeof *src);
     r->cursors = cursors ? cursors : r->cursors;
     r->over = over ? over : r->over;
+    r->open = open ? open : r->open;
     r->reqs = reqs ? reqs : r->reqs;
     r->leads = leads ? leads : r->leads;
     r->bounce = bounce ? bounce : r->bounce;
     r->dst = dst ? dst : r->dst;
     r->src = src ? src : r->src;
-    return cursors && over && reqs && leads && bounce && dst && src;
+    return cursors && over && open && reqs && leads && bounce && dst && src;
 }
 
 static bool have_bytes(const peali_runner *r, unsigned char **at, size_t *has, size_t bytes)
@@ -271,7 +274,7 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     int32_t area = r->lands.areas > 0 ? (int32_t)(r->base % (uint64_t)r->lands.areas) : 0;
     for (int32_t w = 0; w < plan->job.window; w++) {
         size_t at = (size_t)w * (size_t)plan->nreqs;
-        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), r->over + at, r->reqs + at};
+        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), r->over + at, r->open + at, r->reqs + at};
     }
     if (r->timed)
         peali_timeline_begin(peali_run_moment(r));

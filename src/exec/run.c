@@ -22,10 +22,12 @@ static peali_moment moment_of(const peali_runner *r, const peali_cursor *c, int3
 
 static peal_status over(peali_runner *r, peali_cursor *c, int32_t no)
 {
-    const bool told = r->timed && peali_run_pending(r, c, no);
+    bool *open = &c->open[peali_run_first_req(r->plan, no)];
     peal_status status = peali_run_over(r, c, no);
-    if (told && status != PEAL_IN_PROGRESS)
+    if (*open && status != PEAL_IN_PROGRESS) {
         peali_timeline_end(moment_of(r, c, no));
+        *open = false;
+    }
     return status;
 }
 
@@ -235,6 +237,7 @@ static peal_status begin_message(peali_runner *r, peali_cursor *c, const peali_i
 {
     if (r->timed)
         peali_timeline_begin(moment_of(r, c, c->pc));
+    c->open[peali_run_first_req(r->plan, c->pc)] = r->timed;
     peali_run_settle(r);
     return peali_run_message(r, c, i);
 }

@@ -22,6 +22,7 @@ typedef struct peali_cursor {
     int32_t place; /* among the slices in flight: of scratch and staging */
     int32_t area;  /* push: where it lands */
     bool *over;    /* per request: its message is over */
+    bool *open;    /* per request: the timeline has the begin of its message, and not its end */
     peali_net_req *reqs;
 } peali_cursor;
 
@@ -89,7 +90,7 @@ struct peali_runner {
     peali_cursor *cursors;
     int32_t ncursors, nreqs, noperands; /* for how much there is room */
     size_t scratch_bytes, staging_bytes;
-    bool *over;
+    bool *over, *open;
     peali_net_req *reqs;
     peali_lead *leads;
     unsigned char *bounce; /* per lead: a signature, and behind it the data of a small message */
