@@ -70,6 +70,7 @@ static void lay_out(scene *s, unsigned *seed)
     l.window = 1 + (int)(turn_next(seed) % 4);
     l.land_bytes = 16 << 10;
     l.stream = s->seed % 2;
+    l.piece = s->seed % 3 ? 64 : 0;
     for (int r = 0; r < s->n; r++)
         s->layout[r] = l;
     s->layout[turn_next(seed) % (unsigned)s->n].staged = !l.push && turn_next(seed) % 2;

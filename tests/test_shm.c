@@ -105,6 +105,7 @@ static void lay_out(scene *s)
     s->layout.window = (int)(turn_next(&seed) % 5);
     s->layout.stream = s->seed % 2;
     s->layout.land_bytes = turn_next(&seed) % 2 ? 16 << 10 : 0;
+    s->layout.piece = turn_next(&seed) % 2 ? 1024 : 0;
     s->layout.staged = world_rank == (int)(turn_next(&seed) % (unsigned)s->n) && mode != 1 && turn_next(&seed) % 2;
 }
 

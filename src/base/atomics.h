@@ -7,6 +7,10 @@
 #define peali_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define peali_store_release(p, value) __atomic_store_n((p), (value), __ATOMIC_RELEASE)
 
+/* True where *P was EXPECTED, and is VALUE. Acquires what the store of EXPECTED released. */
+#define peali_swap_acquire(p, expected, value) \
+    __atomic_compare_exchange_n((p), &(uint64_t){expected}, (value), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+
 #define peali_add_release(p, value) __atomic_fetch_add((p), (value), __ATOMIC_ACQ_REL)
 
 /* For counters and hints that order nothing else. peali_add_relaxed returns the value from before. */

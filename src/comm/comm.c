@@ -431,7 +431,7 @@ peal_status peali_comm_create(const peali_bootstrap *boot, peali_net *net, const
     if (comm && layout)
         comm->layout = *layout;
     if (status == PEAL_OK) {
-        peali_setting setting = {.net = net, .staged = comm->layout.staged};
+        peali_setting setting = {.net = net, .staged = comm->layout.staged, .piece = comm->layout.piece};
         setting.parley_ns = (int64_t)(comm->layout.parley_ms ? comm->layout.parley_ms : PARLEY_MS) * 1000000;
         status = boot->agree(boot->ctx, meet(boot, comm, all, &setting));
         if (status != PEAL_OK && comm->runner)

@@ -193,7 +193,7 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
             peali_run_map_around(r, peali_run_owner(r, locs[k]), r->dst[ndst], bytes);
         ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
     }
-    if (ndst > 0)
+    if (ndst > 0 && !peali_run_offer(r, i, bytes, past))
         peali_run_combine(r, ndst, i->nsrc, bytes, past);
     for (int32_t k = 0; k < i->nsrc && r->plan->takes_over; k++)
         if (locs[k].buf < 0 && r->plan->alone[peali_land_slot(r->plan->program->land_start, locs[k])])

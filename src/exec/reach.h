@@ -16,6 +16,7 @@ enum {
     PEALI_REACH_FLAGS = 256, /* lines a rank: ring needs 126 on 64 ranks (LOWERING); programs with more use messages */
     PEALI_REACH_SLOTS = 512, /* lines a rank and landing area */
     PEALI_REACH_LINE = 64,
+    PEALI_REACH_OPERANDS = 256, /* of a sum that others help with: of 128 ranks, stored to as many */
     PEALI_REACH_QUARREL = 9, /* words of two calls that differ, and who made them */
     PEALI_REACH_STUCK = 34,  /* words of a text on a message, and its way */
 };
@@ -35,6 +36,18 @@ typedef struct peali_front {
     bool past;             /* OUT is to be written past the caches */
 } peali_front;
 
+/* A sum that waits for nothing any more, in pieces that ranks within reach may add up (help.c); its operands lie where all do. */
+typedef struct peali_sum {
+    _Alignas(PEALI_REACH_LINE) uint64_t claims; /* which one it is, and which pieces are left */
+    _Alignas(PEALI_REACH_LINE) uint64_t done;   /* pieces that others took and have added up */
+    uint64_t call;                              /* hash of the signature */
+    size_t bytes, piece;
+    bool past;                                  /* the caches */
+    uint16_t nsrc, ndst;
+    int16_t rank[PEALI_REACH_OPERANDS];         /* of each source, then of each destination: whose memory it is, */
+    uintptr_t at[PEALI_REACH_OPERANDS];         /* and where it begins in that rank's own address space */
+} peali_sum;
+
 typedef struct peali_public {
     long refs;                 /* ranks that still look at this */
     peali_process process;     /* of its owner */
@@ -49,6 +62,8 @@ typedef struct peali_public {
     int is_stuck;              /* this rank waits for long for a message, or for who does: */
     uint64_t stuck[PEALI_REACH_STUCK]; /* which, in characters */
     uint64_t sees[PEAL_KIND_COUNT]; /* bit per class of calls (run.h, peali_run_show): this rank's buffers were seen */
+    int helping;               /* pull: 1 more than the rank within reach whose sum this one adds up a piece of; 0: none. Relaxed */
+    peali_sum sum;             /* pull: the one that it offers */
     peali_line left;           /* slices that this rank has left */
     union {
         peali_front front;

@@ -27,7 +27,7 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     if (setting->shift)
         memcpy(shift, setting->shift, n * sizeof *shift);
     *r = (peali_runner){.net = setting->net, .outnumbered = setting->outnumbered, .pooled = setting->pooled,
-                        .staged = setting->staged, .timed = peali_timeline_on()};
+                        .staged = setting->staged, .timed = peali_timeline_on(), .piece = setting->piece};
     r->lead_bytes = sizeof r->signature + peali_plan_eager(setting->net->nranks);
     r->me = setting->me;
     r->heard = -1;
@@ -156,11 +156,12 @@ static peal_status make_room(peali_runner *r, const peali_plan *plan)
         return PEAL_ERR_MEMORY;
     if (!have_bytes(r, &r->scratch, &r->scratch_bytes, scratch) || !have_bytes(r, &r->staging, &r->staging_bytes, staging))
         return PEAL_ERR_MEMORY;
-    if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && plan->most_operands <= r->noperands &&
+    const int32_t operands = most(plan->most_operands, plan->helps ? PEALI_REACH_OPERANDS : 0); /* also of others' sums */
+    if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && operands <= r->noperands &&
         plan->nleads <= r->nleads)
         return PEAL_OK;
     int32_t ncursors = most(r->ncursors, plan->job.window), nreqs = most(r->nreqs, plan->nreqs);
-    int32_t noperands = most(r->noperands, plan->most_operands), nleads = most(r->nleads, plan->nleads);
+    int32_t noperands = most(r->noperands, operands), nleads = most(r->nleads, plan->nleads);
     if (!have_arrays(r, (size_t)ncursors, (size_t)nreqs, (size_t)noperands, (size_t)nleads))
         return PEAL_ERR_MEMORY;
     r->ncursors = ncursors;
@@ -182,6 +183,7 @@ static bool takes_over(const peali_runner *r, const peali_plan *plan)
 
 peal_status peali_runner_fit(peali_runner *r, peali_plan *plan)
 {
+    plan->helps = peali_run_helps(r, plan);
     peal_status status = make_room(r, plan);
     plan->takes_over = takes_over(r, plan);
     return status == PEAL_OK ? peali_small_make(r, plan) : status;
@@ -274,7 +276,8 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     int32_t area = r->lands.areas > 0 ? (int32_t)(r->base % (uint64_t)r->lands.areas) : 0;
     for (int32_t w = 0; w < plan->job.window; w++) {
         size_t at = (size_t)w * (size_t)plan->nreqs;
-        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), r->over + at, r->open + at, r->reqs + at};
+        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), false, r->over + at, r->open + at,
+                                       r->reqs + at};
     }
     if (r->timed)
         peali_timeline_begin(peali_run_moment(r));

@@ -167,7 +167,7 @@ static int32_t late(const peali_runner *r, const peali_cursor *c, const peali_in
 int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c)
 {
     const peali_instr *i = &r->plan->program->instrs[c->pc];
-    int32_t x = r->plan->program->mode == PEALI_PULL ? flagless(r, c, i) : late(r, c, i);
+    int32_t x = c->offered ? peali_run_helper(r) : r->plan->program->mode == PEALI_PULL ? flagless(r, c, i) : late(r, c, i);
     return x < 0 ? -1 : r->ranks[x];
 }
 
@@ -228,7 +228,9 @@ static peal_status may_begin(peali_runner *r, const peali_cursor *c, const peali
 static void compute(peali_runner *r, peali_cursor *c, const peali_instr *i)
 {
     const int64_t begin_ns = r->timed ? peali_clock_ns() : 0;
+    const bool busy = r->helpers > 0;
     peali_run_compute(r, c, i);
+    c->offered = !busy && r->helpers > 0;
     if (r->timed)
         peali_timeline_did(moment_of(r, c, c->pc), begin_ns);
 }
@@ -242,10 +244,27 @@ static peal_status begin_message(peali_runner *r, peali_cursor *c, const peali_i
     return peali_run_message(r, c, i);
 }
 
+/* Behind instruction I, which is over. */
+static void go_on(peali_runner *r, peali_cursor *c, const peali_instr *i)
+{
+    c->offered = false;
+    if (i->flag >= 0) /* pairs with peali_run_awaited() */
+        peali_run_tell(r, &r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1);
+    c->pc++;
+    if (i->kind == PEALI_I_EXIT)
+        peali_run_leave(r, c);
+}
+
 /* One instruction of C, if it can go on. */
 static peal_status advance(peali_runner *r, peali_cursor *c)
 {
     const peali_instr *i = &r->plan->program->instrs[c->pc];
+    if (c->offered) {
+        if (!peali_run_offer_is_over(r))
+            return PEAL_IN_PROGRESS;
+        go_on(r, c, i);
+        return PEAL_OK;
+    }
     peal_status status = waited(r, c, i);
     if (status == PEAL_OK)
         status = may_begin(r, c, i);
@@ -259,11 +278,8 @@ static peal_status advance(peali_runner *r, peali_cursor *c)
         status = begin_message(r, c, i);
     else if (i->kind == PEALI_I_ENTER)
         peali_run_stage(r, c, true);
-    if (i->flag >= 0) /* pairs with peali_run_awaited() */
-        peali_run_tell(r, &r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1);
-    c->pc++;
-    if (i->kind == PEALI_I_EXIT)
-        peali_run_leave(r, c);
+    if (!c->offered)
+        go_on(r, c, i);
     return status;
 }
 
@@ -293,6 +309,10 @@ peal_status peali_run_advance(peali_runner *r)
     }
     while (r->left > 0 && status == PEAL_OK) {
         status = pass(r);
+        if (status != PEAL_IN_PROGRESS)
+            r->looked_again = false;
+        else if (peali_run_help(r))
+            status = PEAL_OK;
         r->moved |= status == PEAL_OK;
     }
     peali_run_settle(r);

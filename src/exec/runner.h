@@ -21,6 +21,7 @@ typedef struct peali_cursor {
     int32_t pc;
     int32_t place; /* among the slices in flight: of scratch and staging */
     int32_t area;  /* push: where it lands */
+    bool offered;  /* pull: others are not done yet with what they took of its instruction */
     bool *over;    /* per request: its message is over */
     bool *open;    /* per request: the timeline has the begin of its message, and not its end */
     peali_net_req *reqs;
@@ -105,6 +106,9 @@ struct peali_runner {
     unsigned char *scratch, *staging;
     void **dst;
     const void **src;
+    size_t piece;        /* of any sum, in which ranks help each other; 0: as help.c finds */
+    uint64_t helpers;    /* pieces of this rank's sum that others took, until all are done */
+    bool looked_again;   /* for what it waits for itself, since it saw another's offer */
 };
 
 /* Others want the cores of this process, as the kernel showed. Relaxed: a hint. */
@@ -180,6 +184,17 @@ void peali_run_map_around(peali_runner *r, int32_t owner, const void *at, size_t
 
 /* Combines BYTES of r->src into each of r->dst; PAST the caches. */
 void peali_run_combine(peali_runner *r, int ndst, int nsrc, size_t bytes, bool past);
+
+/*
+ * Ranks that wait help the others (help.c). Do they in PLAN? Offers the sum of I, BYTES of r->src into r->dst PAST the caches, and
+ * adds up what others leave; false: it is none to offer, and nothing was done. Have they done what they took? And: adds up a piece
+ * of another rank's, if there is one; true: this rank is to look again. The rank within reach that helps this one; -1: none.
+ */
+bool peali_run_helps(const peali_runner *r, const peali_plan *plan);
+bool peali_run_offer(peali_runner *r, const peali_instr *i, size_t bytes, bool past);
+bool peali_run_offer_is_over(peali_runner *r);
+bool peali_run_help(peali_runner *r);
+int32_t peali_run_helper(const peali_runner *r);
 
 /* Before messages begin, and before another thread of this rank may go on; peali_run_tell does so by itself. */
 static inline void peali_run_settle(peali_runner *r)

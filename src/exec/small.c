@@ -46,7 +46,7 @@ static bool fits(const peali_runner *r, const peali_plan *plan)
 {
     const peali_program *p = plan->program;
     const bool pushes = p->mode == PEALI_PUSH && r->lands.areas > 0, pulls = p->mode == PEALI_PULL && p->nreach > 1 && !r->timed;
-    return (pushes || pulls) && plan->job.slices == 1 && plan->nmessages == 0;
+    return (pushes || pulls) && plan->job.slices == 1 && plan->nmessages == 0 && !plan->helps;
 }
 
 static operand resolve(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc)
