@@ -19,7 +19,7 @@ typedef struct peali_layout {
     bool apart;         /* messages only, also between ranks that could share memory */
     bool push;          /* ranks within reach meet in landing areas in every call, as GPUs do; else in small ones */
     bool pull;          /* never in landing areas */
-    size_t piece;       /* pull: ranks help each other with every sum, in pieces of so many bytes; 0: with long ones */
+    size_t piece;       /* ranks help each other with every sum, in pieces of so many bytes; 0: with long ones */
     bool staged;        /* pull: this rank's buffers cannot be touched by peers */
     bool stream;        /* results are written past the caches, whatever their size */
     int parley_ms;      /* without progress for so long, ranks tell each other what they called; 0: 1000 */

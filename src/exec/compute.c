@@ -193,7 +193,9 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
             peali_run_map_around(r, peali_run_owner(r, locs[k]), r->dst[ndst], bytes);
         ndst += i->nsrc > 1 || r->dst[ndst] != r->src[0]; /* in place, a copy of IN to OUT is nothing */
     }
-    if (ndst > 0 && !peali_run_offer(r, i, bytes, past))
+    if (peali_run_offer(r, i, bytes, past))
+        return;
+    if (ndst > 0)
         peali_run_combine(r, ndst, i->nsrc, bytes, past);
     for (int32_t k = 0; k < i->nsrc && r->plan->takes_over; k++)
         if (locs[k].buf < 0 && r->plan->alone[peali_land_slot(r->plan->program->land_start, locs[k])])
@@ -202,10 +204,15 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
 
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
-    const peali_loc *locs = r->plan->program->locs + i->locs;
-    int32_t units = peali_plan_units(r->plan, i), filled = first_slot(i, locs);
+    int32_t units = peali_plan_units(r->plan, i);
     for (int32_t u = 0; u < units; u++)
         compute_unit(r, c, i, u);
+}
+
+void peali_run_stamp_slots(peali_runner *r, const peali_cursor *c, const peali_instr *i)
+{
+    const peali_loc *locs = r->plan->program->locs + i->locs;
+    int32_t filled = first_slot(i, locs);
     if (filled < i->nsrc + i->ndst) /* releases what was stored; landed() at the receivers acquires it */
         peali_run_tell(r, &peali_run_landing(r, c, locs[filled])->value, peali_run_stamp(r, peali_run_slice(r, c)));
 }

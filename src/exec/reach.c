@@ -62,7 +62,7 @@ peali_public *peali_public_create(long readers, const peali_lands *lands, bool p
 
 void peali_public_drop(peali_public *p)
 {
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 3; k++)
         if (!p->pooled)
             peali_free(p->kept[k]);
         else if (p->kept[k])

@@ -54,7 +54,7 @@ typedef struct peali_public {
     bool pooled;
     size_t bytes;              /* of this, with what is behind it */
     struct peali_public *next; /* of those whose owner left first */
-    void *kept[2];             /* its owner's scratch and staging, after the owner: freed with this */
+    void *kept[3];             /* its owner's scratch, staging and spare room, after the owner: freed with this */
     peali_signature_shown past[PEALI_SIGNATURE_PAST]; /* this rank's calls, by their numbers modulo that */
     int alarm;                 /* set by a rank that found calls that differ; relaxed, because it only names a mistake */
     int tellers, told;         /* ranks that want to write, of which the first may; and 1 when it has */
@@ -62,8 +62,8 @@ typedef struct peali_public {
     int is_stuck;              /* this rank waits for long for a message, or for who does: */
     uint64_t stuck[PEALI_REACH_STUCK]; /* which, in characters */
     uint64_t sees[PEAL_KIND_COUNT]; /* bit per class of calls (run.h, peali_run_show): this rank's buffers were seen */
-    int helping;               /* pull: 1 more than the rank within reach whose sum this one adds up a piece of; 0: none. Relaxed */
-    peali_sum sum;             /* pull: the one that it offers */
+    int helping;               /* 1 more than the rank within reach whose sum this one adds up a piece of; 0: none. Relaxed */
+    peali_sum sum;             /* the one that it offers */
     peali_line left;           /* slices that this rank has left */
     union {
         peali_front front;

@@ -65,6 +65,7 @@ static void leave_room(peali_runner *r)
 {
     r->mine->kept[0] = r->scratch;
     r->mine->kept[1] = r->staging;
+    r->mine->kept[2] = r->spare;
     peali_free(r->cursors);
     peali_free(r->over);
     peali_free(r->open);
@@ -154,7 +155,9 @@ static peal_status make_room(peali_runner *r, const peali_plan *plan)
     size_t staging = r->staged || r->pooled || plan->scale ? 2 * plan->slice_bytes * (size_t)plan->job.window : 0;
     if (plan->nunheard > 0 && peali_parley_furnish(r->parley) != PEAL_OK)
         return PEAL_ERR_MEMORY;
-    if (!have_bytes(r, &r->scratch, &r->scratch_bytes, scratch) || !have_bytes(r, &r->staging, &r->staging_bytes, staging))
+    size_t spare = plan->helps && plan->program->mode == PEALI_PUSH ? plan->slice_bytes / (size_t)plan->program->nranks : 0;
+    if (!have_bytes(r, &r->scratch, &r->scratch_bytes, scratch) || !have_bytes(r, &r->staging, &r->staging_bytes, staging) ||
+        (spare > 0 && !have_bytes(r, &r->spare, &r->spare_bytes, spare + plan->elem_bytes)))
         return PEAL_ERR_MEMORY;
     const int32_t operands = most(plan->most_operands, plan->helps ? PEALI_REACH_OPERANDS : 0); /* also of others' sums */
     if (r->cursors && plan->job.window <= r->ncursors && plan->nreqs <= r->nreqs && operands <= r->noperands &&

@@ -248,6 +248,9 @@ static peal_status begin_message(peali_runner *r, peali_cursor *c, const peali_i
 static void go_on(peali_runner *r, peali_cursor *c, const peali_instr *i)
 {
     c->offered = false;
+    peali_run_offer_end(r);
+    if (i->kind == PEALI_I_REDUCE)
+        peali_run_stamp_slots(r, c, i);
     if (i->flag >= 0) /* pairs with peali_run_awaited() */
         peali_run_tell(r, &r->mine->flags[i->flag].value, peali_run_slice(r, c) + 1);
     c->pc++;

@@ -19,7 +19,7 @@ typedef struct peali_setting {
     bool outnumbered;     /* ranks outnumber cores on this host, so a rank that waits yields at once */
     int64_t parley_ns;    /* without progress for so long, ranks tell each other what they called */
     bool pooled;          /* ranks within reach are processes: they see what lies in the pool, and nothing else */
-    size_t piece;         /* pull: ranks help each other with every sum, in pieces of so many bytes; 0: with long ones */
+    size_t piece;         /* ranks help each other with every sum, in pieces of so many bytes; 0: with long ones */
     bool staged;          /* pull: no buffer of this rank counts as seen; it fills and drains staging of its own */
     int32_t me, nreach;   /* this rank among those within reach */
     const int32_t *ranks; /* their numbers in the communicator, which stay the caller's */

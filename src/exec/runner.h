@@ -21,7 +21,7 @@ typedef struct peali_cursor {
     int32_t pc;
     int32_t place; /* among the slices in flight: of scratch and staging */
     int32_t area;  /* push: where it lands */
-    bool offered;  /* pull: others are not done yet with what they took of its instruction */
+    bool offered;  /* others are not done yet with what they took of its instruction */
     bool *over;    /* per request: its message is over */
     bool *open;    /* per request: the timeline has the begin of its message, and not its end */
     peali_net_req *reqs;
@@ -107,6 +107,10 @@ struct peali_runner {
     void **dst;
     const void **src;
     size_t piece;        /* of any sum, in which ranks help each other; 0: as help.c finds */
+    unsigned char *spare; /* push: for the part of IN that an offered sum reads */
+    size_t spare_bytes;
+    unsigned char *part; /* of OUT: what gets an offered sum at its end, PAST the caches; NULL: nothing does */
+    bool part_past;
     uint64_t helpers;    /* pieces of this rank's sum that others took, until all are done */
     bool looked_again;   /* for what it waits for itself, since it saw another's offer */
 };
@@ -169,12 +173,14 @@ static inline int32_t peali_run_first_req(const peali_plan *plan, int32_t instr)
 }
 
 /*
- * Compute: where span UNIT of operand LOC lies, its bytes, the instruction itself, and staging. Pull: does it lie where the user
- * has it, even where its buffer is staged? Does what its owner shows of its memory count (lower.h, tells)?
+ * Compute: where span UNIT of operand LOC lies, its bytes, the instruction itself, that the slots it filled have what they should,
+ * and staging. Pull: does it lie where the user has it, even where its buffer is staged? Does what its owner shows of its memory
+ * count (lower.h, tells)?
  */
 unsigned char *peali_run_address(const peali_runner *r, const peali_cursor *c, const peali_instr *i, peali_loc loc, int32_t unit);
 size_t peali_run_length(const peali_runner *r, const peali_cursor *c, const peali_instr *i, int32_t unit);
 void peali_run_compute(peali_runner *r, const peali_cursor *c, const peali_instr *i);
+void peali_run_stamp_slots(peali_runner *r, const peali_cursor *c, const peali_instr *i);
 void peali_run_stage(peali_runner *r, const peali_cursor *c, bool fills);
 bool peali_run_at_home(const peali_runner *r, const peali_instr *i, peali_loc loc);
 bool peali_run_tells(const peali_runner *r, peali_loc loc);
@@ -187,12 +193,14 @@ void peali_run_combine(peali_runner *r, int ndst, int nsrc, size_t bytes, bool p
 
 /*
  * Ranks that wait help the others (help.c). Do they in PLAN? Offers the sum of I, BYTES of r->src into r->dst PAST the caches, and
- * adds up what others leave; false: it is none to offer, and nothing was done. Have they done what they took? And: adds up a piece
- * of another rank's, if there is one; true: this rank is to look again. The rank within reach that helps this one; -1: none.
+ * adds up what others leave; false: it is none to offer, and nothing was done. Have they done what they took? Then the end, which
+ * is nothing where no sum was offered. And: adds up a piece of another rank's, if there is one; true: this rank is to look again.
+ * The rank within reach that helps this one; -1: none.
  */
 bool peali_run_helps(const peali_runner *r, const peali_plan *plan);
 bool peali_run_offer(peali_runner *r, const peali_instr *i, size_t bytes, bool past);
 bool peali_run_offer_is_over(peali_runner *r);
+void peali_run_offer_end(peali_runner *r);
 bool peali_run_help(peali_runner *r);
 int32_t peali_run_helper(const peali_runner *r);
 
