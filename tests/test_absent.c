@@ -14,7 +14,8 @@
 
 #include "base/atomics.h"
 #include "base/clock.h"
-#include "comm/comm.h"
+#include "comm/comm_private.h"
+#include "exec/runner.h"
 #include "team.h"
 
 enum { RANKS = 8, COUNT = 100000, PARLEY_MS = 150, LATE_MS = 400 }; /* and PEAL_TIMEOUT is 0.8 */
@@ -186,6 +187,53 @@ static void again(void **state)
     assert_int_equal(lines("rank 0: barrier number 1 waits since", "s: no word from rank 1;"), 1);
 }
 
+enum { LONG = 4 << 20 };
+
+static void stops_in_a_piece(peal_comm *comm, int rank, void *ctx)
+{
+    struct scene *s = ctx;
+    const peali_runner *r = comm->runner;
+    peal_request *request;
+    s->status[rank] = peal_iallreduce(s->data[rank], s->data[rank], LONG, PEAL_FLOAT, PEAL_SUM, comm, NULL, &request);
+    if (rank == 1) {
+        assert_int_equal(peal_test(&request), PEAL_IN_PROGRESS); /* it has entered */
+        (void)peali_add_release(&s->begun, 1);
+        uint64_t *claims = &r->shown[0]->sum.claims, is;
+        peali_store_relaxed(&r->mine->helping, 1);
+        do
+            is = peali_load_acquire(claims);
+        while (is == 0 || !peali_swap_acquire(claims, is, is - 1));
+        s->missing = (is & 0xfffff) <= (is >> 20 & 0xfffff); /* the last piece that is free, and the first one (help.c) */
+        await(&s->over, 1);
+    } else {
+        await(&s->begun, 1);
+    }
+    s->status[rank] = peal_wait(&request);
+    (void)peali_add_release(&s->over, 1);
+    await(&s->over, 2);
+}
+
+/* Whoever stops while it adds up a piece of another's sum is waited for by that one, and named like any other. */
+static void helper(void **state)
+{
+    struct scene s = {.n = 2};
+    peali_layout layouts[2];
+    for (int r = 0; r < 2; r++) {
+        layouts[r] = (peali_layout){.pull = true, .piece = 64, .parley_ms = PARLEY_MS};
+        s.data[r] = calloc(LONG, sizeof *s.data[r]);
+    }
+    truncate(log_path, 0);
+    assert_int_equal(team_run_in(2, layouts, stops_in_a_piece, &s), PEAL_OK);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(s.status[r], PEAL_ERR_TIMEOUT);
+        free(s.data[r]);
+    }
+    assert_int_equal(s.missing, 0);
+    assert_int_equal(lines("warn rank 0: allreduce number 0", "bytes from rank 1 in shared memory, slice 0 of 1"), 1);
+    assert_true(lines("no word from rank 1 since the call began there;", "") >= 1);
+    assert_int_equal(lines("no word from rank 0", ""), 0);
+}
+
 static peal_threads *threads;
 
 /* As the rank at RANK. */
@@ -226,7 +274,8 @@ static void unmade(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(last_of_tree), cmocka_unit_test(several), cmocka_unit_test(busy),
-                                       cmocka_unit_test(again), cmocka_unit_test(unmade), cmocka_unit_test(told)};
+                                       cmocka_unit_test(again),        cmocka_unit_test(helper),  cmocka_unit_test(unmade),
+                                       cmocka_unit_test(told)};
     snprintf(log_path, sizeof log_path, "absent.%d.log", (int)getpid());
     fclose(fopen(log_path, "w"));
     setenv("PEAL_LOG_FILE", log_path, 1);
