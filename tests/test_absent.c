@@ -187,28 +187,41 @@ static void again(void **state)
     assert_int_equal(lines("rank 0: barrier number 1 waits since", "s: no word from rank 1;"), 1);
 }
 
-enum { LONG = 4 << 20 };
+enum { LONG = 16 << 20, ATTEMPTS = 100 }; /* so long that rank 0 loses its core within the sum, where others want it */
 
+/* Takes a piece of the sum behind that of WORD (help.c: the offer's number, the first piece that is free, and the end of those). */
+static bool takes_piece(uint64_t *claims, uint64_t *word)
+{
+    uint64_t is;
+    while ((is = peali_load_acquire(claims)) >> 40 == *word >> 40)
+        peali_clock_sleep(20000); /* who sleeps has its core back at once, also where there are few */
+    *word = is;
+    while ((is >> 20 & 0xfffff) < (is & 0xfffff) && !peali_swap_acquire(claims, is, is - 1))
+        is = peali_load_acquire(claims);
+    return (is >> 20 & 0xfffff) < (is & 0xfffff);
+}
+
+/* Rank 1 takes one, as soon as it is quick enough, and goes no further. */
 static void stops_in_a_piece(peal_comm *comm, int rank, void *ctx)
 {
     struct scene *s = ctx;
     const peali_runner *r = comm->runner;
-    peal_request *request;
-    s->status[rank] = peal_iallreduce(s->data[rank], s->data[rank], LONG, PEAL_FLOAT, PEAL_SUM, comm, NULL, &request);
-    if (rank == 1) {
-        assert_int_equal(peal_test(&request), PEAL_IN_PROGRESS); /* it has entered */
-        (void)peali_add_release(&s->begun, 1);
-        uint64_t *claims = &r->shown[0]->sum.claims, is;
-        peali_store_relaxed(&r->mine->helping, 1);
-        do
-            is = peali_load_acquire(claims);
-        while (is == 0 || !peali_swap_acquire(claims, is, is - 1));
-        s->missing = (is & 0xfffff) <= (is >> 20 & 0xfffff); /* the last piece that is free, and the first one (help.c) */
-        await(&s->over, 1);
-    } else {
-        await(&s->begun, 1);
+    uint64_t word = 0;
+    for (unsigned k = 1; k <= ATTEMPTS && s->status[rank] == PEAL_OK; k++) {
+        peal_request *request;
+        s->status[rank] = peal_iallreduce(s->data[rank], s->data[rank], LONG, PEAL_FLOAT, PEAL_SUM, comm, NULL, &request);
+        if (rank == 1) {
+            assert_int_equal(peal_test(&request), PEAL_IN_PROGRESS); /* it has entered */
+            peali_store_relaxed(&r->mine->helping, 1);
+            (void)peali_add_release(&s->begun, 1);
+            if (takes_piece(&r->shown[0]->sum.claims, &word))
+                await(&s->over, 1);
+            peali_store_relaxed(&r->mine->helping, 0);
+        } else {
+            await(&s->begun, k);
+        }
+        s->status[rank] = peal_wait(&request);
     }
-    s->status[rank] = peal_wait(&request);
     (void)peali_add_release(&s->over, 1);
     await(&s->over, 2);
 }
@@ -228,8 +241,7 @@ static void helper(void **state)
         assert_int_equal(s.status[r], PEAL_ERR_TIMEOUT);
         free(s.data[r]);
     }
-    assert_int_equal(s.missing, 0);
-    assert_int_equal(lines("warn rank 0: allreduce number 0", "bytes from rank 1 in shared memory, slice 0 of 1"), 1);
+    assert_int_equal(lines("warn rank 0: allreduce number ", "bytes from rank 1 in shared memory, slice "), 1);
     assert_true(lines("no word from rank 1 since the call began there;", "") >= 1);
     assert_int_equal(lines("no word from rank 0", ""), 0);
 }

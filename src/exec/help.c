@@ -43,15 +43,16 @@ static uint64_t end(uint64_t claims)
 /*
  * Of a sum below LEAST bytes a core adds up all sooner than another fetches a part: 32 KiB of 32 ranks, whose results stayed in
  * its caches, took 1.3 times as long with help, 64 KiB of 16 ranks 0.7. What has landed for it lies in no cache of its own, and
- * slices are short. Of FEW ranks none has to wait for long.
+ * slices are short. Of FEW ranks none has to wait for long. What a rank takes over it does not share.
  */
 bool peali_run_helps(const peali_runner *r, const peali_plan *plan)
 {
     enum { LEAST = 48 << 10, LEAST_LANDED = 16 << 10, FEW = 8 };
     const size_t bytes = plan->slice_bytes / (size_t)plan->program->nranks;
-    const bool longs = bytes >= (plan->program->mode == PEALI_PUSH ? (size_t)LEAST_LANDED : (size_t)LEAST);
+    const bool landed = plan->program->mode == PEALI_PUSH, longs = bytes >= (landed ? (size_t)LEAST_LANDED : (size_t)LEAST);
     const bool sums = plan->job.algo->kind != PEAL_BROADCAST && plan->job.algo->kind != PEAL_ALLGATHER;
-    return sums && plan->nmessages == 0 && r->nreach > 1 && (r->piece > 0 || (r->nreach >= FEW && longs));
+    return sums && plan->nmessages == 0 && r->nreach > 1 &&
+           (r->piece > 0 || (r->nreach >= FEW && longs && !(landed && plan->takes_over)));
 }
 
 /*
@@ -139,12 +140,18 @@ static void add_up(peali_runner *r, const peali_sum *sum, uint64_t piece)
     peali_run_combine(r, sum->ndst, sum->nsrc, bytes, sum->past);
 }
 
+/* Not where ranks outnumber cores: who waits gives its core to who has work. */
+static bool works(const peali_runner *r)
+{
+    return r->plan->helps && (r->piece > 0 || !peali_run_crowded(r));
+}
+
 /* Describes the sum, while nobody can take pieces of it. False: it is none to offer. */
 static bool prepare(peali_runner *r, const peali_instr *i, size_t bytes, bool past, peali_sum *sum)
 {
     const size_t noperands = (size_t)i->nsrc + i->ndst;
     const peali_loc *locs = r->plan->program->locs + i->locs;
-    if (!r->plan->helps || r->helpers > 0 || i->nsrc < 2 || noperands > PEALI_REACH_OPERANDS || peali_plan_units(r->plan, i) > 1)
+    if (!works(r) || r->helpers > 0 || i->nsrc < 2 || noperands > PEALI_REACH_OPERANDS || peali_plan_units(r->plan, i) > 1)
         return false;
     sum->piece = piece_bytes(r, bytes, noperands);
     if (bytes <= sum->piece || bytes / sum->piece >= PIECE_MASK || !put_sources(r, i, locs, bytes, sum) ||
@@ -207,17 +214,19 @@ static void take(peali_runner *r, int32_t x, uint64_t claims)
 {
     const int64_t begin_ns = r->timed ? peali_clock_ns() : 0;
     peali_sum *sum = &r->shown[x]->sum;
-    if (!peali_swap_acquire(&sum->claims, claims, claims - 1))
-        return;
     peali_store_relaxed(&r->mine->helping, x + 1);
+    if (!peali_swap_acquire(&sum->claims, claims, claims - 1)) {
+        peali_store_relaxed(&r->mine->helping, 0);
+        return;
+    }
     add_up(r, sum, end(claims) - 1);
     if (r->timed)
         peali_timeline_did((peali_moment){.what = "help", .how = "", .key = (uintptr_t)r, .slice = -1, .bytes = sum->piece,
                                           .rank = peali_run_world(r, r->net->rank), .peer = peali_run_world(r, r->ranks[x])},
                            begin_ns);
     peali_run_settle(r);
-    peali_store_relaxed(&r->mine->helping, 0);
     (void)peali_add_release(&sum->done, 1); /* pairs with peali_run_offer_is_over() */
+    peali_store_relaxed(&r->mine->helping, 0);
 }
 
 /*
@@ -227,7 +236,7 @@ static void take(peali_runner *r, int32_t x, uint64_t claims)
 bool peali_run_help(peali_runner *r)
 {
     uint64_t claims;
-    if (!r->plan->helps || (r->piece == 0 && peali_run_crowded(r)))
+    if (!works(r))
         return false;
     for (int32_t k = 1, x = r->me; k < r->nreach; k++) {
         x = x + 1 < r->nreach ? x + 1 : 0;

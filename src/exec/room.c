@@ -186,9 +186,9 @@ static bool takes_over(const peali_runner *r, const peali_plan *plan)
 
 peal_status peali_runner_fit(peali_runner *r, peali_plan *plan)
 {
+    plan->takes_over = takes_over(r, plan);
     plan->helps = peali_run_helps(r, plan);
     peal_status status = make_room(r, plan);
-    plan->takes_over = takes_over(r, plan);
     return status == PEAL_OK ? peali_small_make(r, plan) : status;
 }
 
