@@ -190,12 +190,11 @@ static void again(void **state)
 enum { LONG = 16 << 20, ATTEMPTS = 100 }; /* so long that rank 0 loses its core within the sum, where others want it */
 
 /* Takes a piece of the sum behind that of WORD (help.c: the offer's number, the first piece that is free, and the end of those). */
-static bool takes_piece(uint64_t *claims, uint64_t *word)
+static bool takes_piece(uint64_t *claims, uint64_t word)
 {
     uint64_t is;
-    while ((is = peali_load_acquire(claims)) >> 40 == *word >> 40)
+    while ((is = peali_load_acquire(claims)) >> 40 == word >> 40)
         peali_clock_sleep(20000); /* who sleeps has its core back at once, also where there are few */
-    *word = is;
     while ((is >> 20 & 0xfffff) < (is & 0xfffff) && !peali_swap_acquire(claims, is, is - 1))
         is = peali_load_acquire(claims);
     return (is >> 20 & 0xfffff) < (is & 0xfffff);
@@ -206,15 +205,15 @@ static void stops_in_a_piece(peal_comm *comm, int rank, void *ctx)
 {
     struct scene *s = ctx;
     const peali_runner *r = comm->runner;
-    uint64_t word = 0;
     for (unsigned k = 1; k <= ATTEMPTS && s->status[rank] == PEAL_OK; k++) {
         peal_request *request;
         s->status[rank] = peal_iallreduce(s->data[rank], s->data[rank], LONG, PEAL_FLOAT, PEAL_SUM, comm, NULL, &request);
         if (rank == 1) {
             assert_int_equal(peal_test(&request), PEAL_IN_PROGRESS); /* it has entered */
+            uint64_t *claims = &r->shown[0]->sum.claims, word = peali_load_acquire(claims);
             peali_store_relaxed(&r->mine->helping, 1);
             (void)peali_add_release(&s->begun, 1);
-            if (takes_piece(&r->shown[0]->sum.claims, &word))
+            if (takes_piece(claims, word))
                 await(&s->over, 1);
             peali_store_relaxed(&r->mine->helping, 0);
         } else {
