@@ -189,15 +189,15 @@ static void again(void **state)
 
 enum { LONG = 16 << 20, ATTEMPTS = 100 }; /* so long that rank 0 loses its core within the sum, where others want it */
 
-/* Takes a piece of the sum behind that of WORD (help.c: the offer's number, the first piece that is free, and the end of those). */
+/* Takes a piece of the sum behind that of WORD. */
 static bool takes_piece(uint64_t *claims, uint64_t word)
 {
     uint64_t is;
-    while ((is = peali_load_acquire(claims)) >> 40 == word >> 40)
+    while (peali_sum_number(is = peali_load_acquire(claims)) == peali_sum_number(word))
         peali_clock_sleep(20000); /* who sleeps has its core back at once, also where there are few */
-    while ((is >> 20 & 0xfffff) < (is & 0xfffff) && !peali_swap_acquire(claims, is, is - 1))
+    while (peali_sum_first(is) < peali_sum_end(is) && !peali_swap_acquire(claims, is, is - 1))
         is = peali_load_acquire(claims);
-    return (is >> 20 & 0xfffff) < (is & 0xfffff);
+    return peali_sum_first(is) < peali_sum_end(is);
 }
 
 /* Rank 1 takes one, as soon as it is quick enough, and goes no further. */

@@ -24,22 +24,6 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 
-/* A word of claims: the offer's number, and of its pieces those that nobody has taken: from the first to before the end. */
-enum { PIECE_BITS = 20 };
-#define PIECE_MASK (((uint64_t)1 << PIECE_BITS) - 1)
-#define AN_OFFER ((uint64_t)1 << 2 * PIECE_BITS)
-#define FIRST ((uint64_t)1 << PIECE_BITS)
-
-static uint64_t first(uint64_t claims)
-{
-    return claims >> PIECE_BITS & PIECE_MASK;
-}
-
-static uint64_t end(uint64_t claims)
-{
-    return claims & PIECE_MASK;
-}
-
 /*
  * Of a sum below LEAST bytes a core adds up all sooner than another fetches a part: 32 KiB of 32 ranks, whose results stayed in
  * its caches, took 1.3 times as long with help, 64 KiB of 16 ranks 0.7. What has landed for it lies in no cache of its own, and
@@ -71,8 +55,9 @@ static bool apart(const peali_runner *r, const peali_instr *i, peali_loc loc)
 {
     if (loc.buf != PEAL_BUF_IN && loc.buf != PEAL_BUF_OUT)
         return false;
-    const bool staged = r->shown[peali_run_owner(r, loc)]->front.staged >> (loc.buf == PEAL_BUF_OUT) & 1;
-    return r->plan->program->mode == PEALI_PUSH || (staged && peali_run_at_home(r, i, loc));
+    if (r->plan->program->mode == PEALI_PUSH)
+        return true;
+    return r->mine->front.staged >> (loc.buf == PEAL_BUF_OUT) & 1 && peali_run_at_home(r, i, loc);
 }
 
 static int32_t home(const peali_runner *r, peali_loc loc)
@@ -154,7 +139,7 @@ static bool prepare(peali_runner *r, const peali_instr *i, size_t bytes, bool pa
     if (!works(r) || r->helpers > 0 || i->nsrc < 2 || noperands > PEALI_REACH_OPERANDS || peali_plan_units(r->plan, i) > 1)
         return false;
     sum->piece = piece_bytes(r, bytes, noperands);
-    if (bytes <= sum->piece || bytes / sum->piece >= PIECE_MASK || !put_sources(r, i, locs, bytes, sum) ||
+    if (bytes <= sum->piece || bytes / sum->piece >= PEALI_SUM_FIRST - 1 || !put_sources(r, i, locs, bytes, sum) ||
         !put_destinations(r, i, locs, sum))
         return false;
     sum->bytes = bytes;
@@ -171,14 +156,14 @@ bool peali_run_offer(peali_runner *r, const peali_instr *i, size_t bytes, bool p
     if (!prepare(r, i, bytes, past, sum))
         return false;
     const uint64_t npieces = (bytes + sum->piece - 1) / sum->piece;
-    uint64_t claims = (peali_load_relaxed(&sum->claims) / AN_OFFER + 1) * AN_OFFER + npieces;
+    uint64_t claims = (peali_sum_number(peali_load_relaxed(&sum->claims)) + 1) * PEALI_SUM_NUMBER + npieces;
     peali_store_release(&sum->claims, claims); /* pairs with offers() */
-    while (first(claims) < end(claims)) {
-        if (peali_swap_acquire(&sum->claims, claims, claims + FIRST))
-            add_up(r, sum, first(claims));
+    while (peali_sum_first(claims) < peali_sum_end(claims)) {
+        if (peali_swap_acquire(&sum->claims, claims, claims + PEALI_SUM_FIRST))
+            add_up(r, sum, peali_sum_first(claims));
         claims = peali_load_relaxed(&sum->claims);
     }
-    r->helpers = npieces - end(claims);
+    r->helpers = npieces - peali_sum_end(claims);
     return true;
 }
 
@@ -206,7 +191,7 @@ static bool offers(const peali_runner *r, int32_t x, uint64_t *claims)
 {
     const peali_sum *sum = &r->shown[x]->sum;
     *claims = peali_load_acquire(&sum->claims);
-    return first(*claims) < end(*claims) && peali_load_relaxed(&sum->call) == r->call;
+    return peali_sum_first(*claims) < peali_sum_end(*claims) && peali_load_relaxed(&sum->call) == r->call;
 }
 
 /* Takes a piece of X's: the offer stays as it is until all are done, so also this one. */
@@ -219,7 +204,7 @@ static void take(peali_runner *r, int32_t x, uint64_t claims)
         peali_store_relaxed(&r->mine->helping, 0);
         return;
     }
-    add_up(r, sum, end(claims) - 1);
+    add_up(r, sum, peali_sum_end(claims) - 1);
     if (r->timed)
         peali_timeline_did((peali_moment){.what = "help", .how = "", .key = (uintptr_t)r, .slice = -1, .bytes = sum->piece,
                                           .rank = peali_run_world(r, r->net->rank), .peer = peali_run_world(r, r->ranks[x])},

@@ -48,6 +48,25 @@ typedef struct peali_sum {
     uintptr_t at[PEALI_REACH_OPERANDS];         /* and where it begins in that rank's own address space */
 } peali_sum;
 
+/* A word of claims: the sum's number, and of its pieces those that nobody has taken: from the first to before the end. */
+#define PEALI_SUM_FIRST ((uint64_t)1 << 20)
+#define PEALI_SUM_NUMBER (PEALI_SUM_FIRST * PEALI_SUM_FIRST)
+
+static inline uint64_t peali_sum_number(uint64_t claims)
+{
+    return claims / PEALI_SUM_NUMBER;
+}
+
+static inline uint64_t peali_sum_first(uint64_t claims)
+{
+    return claims / PEALI_SUM_FIRST % PEALI_SUM_FIRST;
+}
+
+static inline uint64_t peali_sum_end(uint64_t claims)
+{
+    return claims % PEALI_SUM_FIRST;
+}
+
 typedef struct peali_public {
     long refs;                 /* ranks that still look at this */
     peali_process process;     /* of its owner */
