@@ -212,15 +212,14 @@ static void test_recursive_multiplying(void **state)
 static void test_sra_knomial(void **state)
 {
     static const struct {
-        int n, first, second;
-    } teams[] = {{16, 4, 4}, {32, 8, 4}, {64, 8, 8}};
-    for (int i = 0; i < 3; i++)
+        int n, rounds, most, messages;
+    } teams[] = {{16, 2, 4, 6}, {32, 3, 4, 7}, {48, 3, 4, 8}, {64, 3, 4, 9}};
+    for (int i = 0; i < 4; i++)
         for (int r = 0; r < teams[i].n; r++) {
             shape pull = shape_of("sra_knomial", teams[i].n, teams[i].n, PEALI_PULL, r);
-            int messages = teams[i].first - 1 + teams[i].second - 1;
-            assert_int_equal(pull.reduces, 2);
-            assert_int_equal(pull.most_src, teams[i].first);
-            assert_in_range(pull.copies, 0, messages);
+            assert_int_equal(pull.reduces, teams[i].rounds);
+            assert_int_equal(pull.most_src, teams[i].most);
+            assert_in_range(pull.copies, 0, teams[i].messages);
         }
 }
 

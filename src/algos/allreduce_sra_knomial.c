@@ -1,13 +1,21 @@
 /*
- * K-nomial scatter-reduce and allgather (SRA): Rabenseifner's allreduce with teams of up to 8 ranks in place of pairs. In each
+ * K-nomial scatter-reduce and allgather (SRA): Rabenseifner's allreduce with teams of up to 4 ranks in place of pairs. In each
  * round a team shares out what its ranks still sum, in rank order; on the way back it exchanges all that its ranks have.
  *
  *     n = 4:    one team of four, all to all: two-shot
  *     n = 9:    round 0: 0-2 3-5 6-8: each rank sums a third     round 1: 0,3,6 1,4,7 2,5,8: and of that a third
  *               round 2: as round 1, sums exchanged              round 3: as round 0, sums exchanged
  *
- * n = r1 r2 ... rk, in the fewest rounds and as even as n allows: 64 = 8 x 8, 32 = 8 x 4, 16 = 4 x 4. The first teams, of r1,
- * are neighbours and move most. Primes above 8 are teams, too, and come first: 44 = 11 x 4.
+ * n = r1 r2 ... rk, in the fewest rounds and as even as n allows: 64 = 4 x 4 x 4, 32 = 4 x 4 x 2, 16 = 4 x 4. The first teams, of
+ * r1, are neighbours and move most. Primes above 4 are teams, too, and come first: 44 = 11 x 4.
+ *
+ * Teams of up to 8 take fewer rounds, but each of their ranks writes and reads more lines, and others look at what one writes. Of
+ * 8, and of 4, us on 64 cores of Xeon, shared memory (bench/results/xeon-64core):
+ *
+ *     ranks   1 KiB         4 KiB         1 KiB of ever other buffers
+ *        32   4.95, 4.55    7.52, 7.08    5.77, 4.90
+ *        48   6.29, 5.43    9.57, 9.00    6.90, 6.04
+ *        64   6.39, 5.56    9.46, 9.38    6.98, 5.71
  *
  * Blocks:         n
  * Rounds:         2k
@@ -21,7 +29,7 @@
 
 extern const peal_algo peal_algo_reduce_scatter_direct, peal_algo_allgather_direct;
 
-enum { FEW = 8, MOST_RANKS = 64 }; /* of a team: by choice, and of a prime */
+enum { FEW = 4, MOST_RANKS = 64 }; /* of a team: by choice, and of a prime */
 
 static int largest_prime(int n)
 {
@@ -48,7 +56,7 @@ static int splits(int n, int rounds, int most)
     return 0;
 }
 
-/* The largest factor of N > 1: a prime above 8, else that which is least among the products of fewest factors. */
+/* The largest factor of N > 1: a prime above 4, else that which is least among the products of fewest factors. */
 static int team_of(int n)
 {
     int prime = largest_prime(n);
