@@ -15,6 +15,8 @@ enum { ROUNDS = 50, ROUNDS_BESIDE = 10 };
 enum { ROUNDS = 2000, ROUNDS_BESIDE = 200 };
 #endif
 
+enum { BESIDE_BYTES = 16 * MIB };
+
 static unsigned char *data, *flags; /* what the children below find */
 static int go[2], ready[2];         /* pipes: the parent lets the child go on; the child has come there */
 
@@ -308,6 +310,43 @@ static void forks_overlap(void **state)
     assert_all_free();
 }
 
+static unsigned char *stored;
+static int stop;
+static long unseen; /* stores of which holds() said that peers see them, and they did not */
+
+static void *store_and_look(void *arg)
+{
+    for (unsigned n = 1; !peali_load_acquire(&stop); n++)
+        for (size_t at = 0; at < BESIDE_BYTES; at += PAGE) {
+            *(volatile unsigned char *)(stored + at) = (unsigned char)n;
+            unseen += peali_pool_holds(stored + at, 1) && *(volatile unsigned char *)as_peer(stored + at) != (unsigned char)n;
+        }
+    return arg;
+}
+
+/* While one thread forks, what another stores is private at once, or seen. */
+static void stores_beside_a_fork(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS_BESIDE / 5; round++) {
+        pthread_t thread;
+        stored = user(BESIDE_BYTES);
+        memset(stored, 0, BESIDE_BYTES);
+        stop = 0;
+        assert_int_equal(pthread_create(&thread, NULL, store_and_look, NULL), 0);
+        usleep(2000);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        usleep(1000);
+        peali_store_release(&stop, 1);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(wait_for(child), 0);
+        peali_pool_free(stored);
+        assert_int_equal(unseen, 0);
+    }
+}
+
 /* system() and its like make children that only run a program: nothing becomes private. */
 static void system_changes_nothing(void **state)
 {
@@ -411,6 +450,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(fork_rounds),
         cmocka_unit_test(fork_beside_threads),
         cmocka_unit_test(forks_overlap),
+        cmocka_unit_test(stores_beside_a_fork),
         cmocka_unit_test(system_changes_nothing),
         cmocka_unit_test(closed_by_program),
     };

@@ -200,19 +200,23 @@ static void release_retired(void)
     }
 }
 
-/* Makes the user's block of pages [FIRST, END) private for fork number FORK. */
+/*
+ * Makes the user's block of pages [FIRST, END) private for fork number FORK. It is counted first: what another thread stores into a
+ * private page, which peers do not see, holds() must not call seen. The kernel orders the count before the new mapping.
+ */
 static void make_private(uint32_t first, uint32_t end, uint32_t fork)
 {
     size_t bytes = (end - first) * pool.page;
+    count_private(address(first), bytes, 1);
+    peali_regions_forget(address(first), bytes);
     if (!remap(address(first), bytes, MAP_PRIVATE)) {
         int reason = errno;
         remap(address(first), bytes, MAP_SHARED); /* a mapping that fails may have removed the old one */
+        count_private(address(first), bytes, -1);
         peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "fork: %zu bytes of shared memory cannot be made private: %s; what parent "
                   "and child write there, both see", bytes, strerror(reason));
         return;
     }
-    count_private(address(first), bytes, 1);
-    peali_regions_forget(address(first), bytes);
     for (uint32_t at = first; at < end; at += pool.extents.of[at].pages) {
         pool.extents.of[at].use = PRIVATE;
         pool.extents.of[at].note[0] = fork;
