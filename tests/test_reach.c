@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "comm/comm_private.h"
+#include "exec/runner.h"
 #include "team.h"
 #include "turns.h"
 
@@ -297,6 +298,20 @@ static void test_who_reads_alone(void **state)
     }
 }
 
+/* Stamps tell whose buffers are seen, also of the slices at which their numbers begin anew. */
+static void test_stamps_of_many_slices(void **state)
+{
+    static peali_runner writer = {.call = 5}, reader = {.call = 5};
+    for (uint64_t g = PEALI_RUN_SEEN - 3; g < PEALI_RUN_SEEN + 3; g++)
+        for (int seen = 0; seen < 2; seen++) {
+            writer.seen = seen;
+            reader.seen = true;
+            assert_true(peali_run_stamped(&reader, peali_run_stamp(&writer, g), g));
+            assert_int_equal(reader.seen, seen);
+            assert_false(peali_run_stamped(&reader, peali_run_stamp(&writer, g), g + 1));
+        }
+}
+
 int main(int argc, char **argv)
 {
     rounds = argc > 1 ? atoi(argv[1]) : rounds;
@@ -309,6 +324,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_too_many_landings),
         cmocka_unit_test(test_who_has_left_is_not_counted_by_messages),
         cmocka_unit_test(test_who_reads_alone),
+        cmocka_unit_test(test_stamps_of_many_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,7 @@ struct peali_runner {
     peali_net_req *reqs;
     peali_lead *leads;
     unsigned char *bounce; /* per lead: a signature, and behind it the data of a small message */
+    bool bounces;          /* of a call that failed something is under way there still, so that it is never freed */
     size_t lead_bytes;     /* at most, of any call */
     int32_t nleads;
     void *strays;        /* per rank, a peali_stray: a lead that is not expected; NULL before the first call that lasted */
@@ -150,7 +151,7 @@ enum { PEALI_RUN_STAMP_BITS = 40 };
 
 static inline uint64_t peali_run_stamp(const peali_runner *r, uint64_t g)
 {
-    return r->call << PEALI_RUN_STAMP_BITS << 1 | (r->seen ? PEALI_RUN_SEEN : 0) | (g + 1);
+    return r->call << PEALI_RUN_STAMP_BITS << 1 | (r->seen ? PEALI_RUN_SEEN : 0) | ((g + 1) & (PEALI_RUN_SEEN - 1));
 }
 
 /* Is THERE the stamp of slice G? If it is, this rank has heard of its writer. */
