@@ -93,14 +93,14 @@ static peal_status beat_test(peali_net *net, peali_net_req *req)
     return PEAL_OK;
 }
 
-static void beat_cancel(peali_net *net, peali_net_req *req)
+static bool beat_cancel(peali_net *net, peali_net_req *req)
 {
     metronome *m = (metronome *)net;
     struct pending *p = m->reqs;
     while (p->req != req)
         p++;
-    m->under->cancel(m->under, &p->below);
     p->req = NULL;
+    return m->under->cancel(m->under, &p->below);
 }
 
 /* A new step: what has arrived by now may be taken in. */

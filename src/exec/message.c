@@ -246,7 +246,7 @@ void peali_run_cancel(peali_runner *r)
         cancel_data(r, &r->cursors[w], PEALI_I_SEND);
     for (int32_t lead = 0; lead < r->plan->nleads; lead++)
         if (r->leads[lead].state == PEALI_LEAD_POSTED)
-            r->net->cancel(r->net, &r->leads[lead].req);
+            r->bounces |= !r->net->cancel(r->net, &r->leads[lead].req);
 }
 
 static bool received(const peali_runner *r, int32_t lead)
@@ -318,8 +318,10 @@ peal_status peali_run_overhear(peali_runner *r)
 
 void peali_run_deafen(peali_runner *r)
 {
+    bool forgotten = true;
     for (int rank = 0; r->astray && rank < r->net->nranks; rank++)
         if (stray_of(r, rank)->posted)
-            r->net->cancel(r->net, &stray_of(r, rank)->req);
+            forgotten &= r->net->cancel(r->net, &stray_of(r, rank)->req);
+    r->strays = forgotten ? r->strays : NULL;
     r->astray = false;
 }

@@ -61,14 +61,16 @@ void peali_parley_destroy(peali_parley **parley)
     *parley = NULL;
     if (!p)
         return;
+    bool forgotten = true;
     for (int r = 0; p->lines && r < p->net->nranks; r++) {
         for (int k = 0; k < 2; k++)
             if (p->lines[r].sent[k].sending)
-                p->net->cancel(p->net, &p->lines[r].sent[k].req);
+                forgotten &= p->net->cancel(p->net, &p->lines[r].sent[k].req);
         if (p->lines[r].listening)
-            p->net->cancel(p->net, &p->lines[r].recv);
+            forgotten &= p->net->cancel(p->net, &p->lines[r].recv);
     }
-    peali_free(p->lines);
+    if (forgotten)
+        peali_free(p->lines);
     peali_free(p);
 }
 

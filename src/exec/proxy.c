@@ -339,18 +339,19 @@ static bool work(peali_errand *errand, bool rested)
     return moved;
 }
 
-static void cancel(const share *s, letter *l)
+static bool cancel(const share *s, letter *l)
 {
-    if (!l->head_over)
-        s->net->cancel(s->net, &l->head_req);
-    s->net->cancel(s->net, &l->req);
+    bool forgotten = l->head_over || s->net->cancel(s->net, &l->head_req);
+    return s->net->cancel(s->net, &l->req) && forgotten;
 }
 
-static void forget(const share *s, desk *d)
+static bool forget(const share *s, desk *d)
 {
+    bool forgotten = true;
     for (uint32_t n = d->over + 1; n != d->taken + 1; n++)
         if (!d->letters[n % PEALI_POST_ORDERS].over)
-            cancel(s, &d->letters[n % PEALI_POST_ORDERS]);
+            forgotten &= cancel(s, &d->letters[n % PEALI_POST_ORDERS]);
+    return forgotten;
 }
 
 static peali_proxy *make(peali_net *const *nets, int nnets, const peali_proxy_box *box)
@@ -385,18 +386,21 @@ static share *share_of(peali_proxy *p, uint32_t lane)
     return &p->shares[lane % p->nshares];
 }
 
-/* Forgets what is under way. */
+/* Forgets what is under way; where the transport cannot, it all stays. */
 static void discard(peali_proxy *p)
 {
     peali_net *net = p->shares[0].net;
+    bool forgotten = true;
     for (uint32_t lane = 0; lane < p->box.lanes; lane++)
-        forget(share_of(p, lane), &p->desks[lane]);
+        forgotten &= forget(share_of(p, lane), &p->desks[lane]);
     for (int r = 0; r < net->nranks; r++) {
         if (p->lines[r].sending)
-            net->cancel(net, &p->lines[r].send);
+            forgotten &= net->cancel(net, &p->lines[r].send);
         if (p->lines[r].listening)
-            net->cancel(net, &p->lines[r].recv);
+            forgotten &= net->cancel(net, &p->lines[r].recv);
     }
+    if (!forgotten)
+        return;
     peali_free(p->plain);
     peali_free(p->lines);
     peali_free(p);

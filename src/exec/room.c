@@ -71,7 +71,8 @@ static void leave_room(peali_runner *r)
     peali_free(r->open);
     peali_free(r->reqs);
     peali_free(r->leads);
-    peali_free(r->bounce);
+    if (!r->bounces)
+        peali_free(r->bounce);
     peali_free(r->dst);
     peali_free(r->src);
 }

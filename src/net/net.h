@@ -98,10 +98,11 @@ struct peali_net {
     peal_status (*peek)(peali_net *net, peali_net_req *req);
 
     /*
-     * Forgets a request that test did not call ended: its data is not touched after the return. The message may or may not arrive.
-     * For calls that failed, and channels that nobody will use again.
+     * Forgets a request that test did not call ended. The message may or may not arrive. For calls that failed, and channels that
+     * nobody will use again. True: its data is not touched after the return. False: it may be, at any time; what is not the user's
+     * has to stay for good.
      */
-    void (*cancel)(peali_net *net, peali_net_req *req);
+    bool (*cancel)(peali_net *net, peali_net_req *req);
 
     /* Lets messages of other communicators and of the host library move; called now and then by every loop that waits. */
     peal_status (*progress)(peali_net *net);

@@ -178,15 +178,15 @@ static peal_status fault_test(peali_net *net, peali_net_req *req)
     return status;
 }
 
-static void fault_cancel(peali_net *net, peali_net_req *req)
+static bool fault_cancel(peali_net *net, peali_net_req *req)
 {
     struct fault_net *f = (struct fault_net *)net;
     struct message *m = ((struct request *)req)->message;
+    bool forgotten = m->held || f->inner->cancel(f->inner, &m->req);
     if (m->held)
         release(f, m);
-    else
-        f->inner->cancel(f->inner, &m->req);
     message_put(f, m);
+    return forgotten;
 }
 
 static peal_status fault_progress(peali_net *net)

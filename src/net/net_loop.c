@@ -201,7 +201,7 @@ static bool queue_remove(struct queue *q, const struct request *r)
 }
 
 /* A request that is in no queue any more is in the hands of a peer that copies, and soon ends. */
-static void loop_cancel(peali_net *net, peali_net_req *req)
+static bool loop_cancel(peali_net *net, peali_net_req *req)
 {
     struct request *r = (struct request *)req;
     pthread_mutex_lock(&r->pair->lock);
@@ -209,6 +209,7 @@ static void loop_cancel(peali_net *net, peali_net_req *req)
     pthread_mutex_unlock(&r->pair->lock);
     while (!waiting && peali_load_acquire(&r->state) == PENDING)
         peali_clock_yield();
+    return true;
 }
 
 /* The peers are threads, and may be waiting for this very core. */

@@ -177,23 +177,29 @@ static bool ends_within(MPI_Request *request, int64_t *left_ns)
  * it cannot: a receive of the same tag that is posted later would still meet it, and read memory that is the caller's again. So
  * the shadow of a failed call is of no more use, as net.h says.
  */
-static void mpi_cancel(peali_net *net, peali_net_req *req)
+static bool mpi_cancel(peali_net *net, peali_net_req *req)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     struct request *r = (struct request *)req;
+    int ended = 0;
     if (is_over())
-        return;
+        return true;
     if (!r->receives) {
-        PMPI_Request_free(&r->mpi);
-        return;
+        PMPI_Test(&r->mpi, &ended, MPI_STATUS_IGNORE);
+        if (r->mpi != MPI_REQUEST_NULL)
+            PMPI_Request_free(&r->mpi);
+        return ended;
     }
-    if (PMPI_Cancel(&r->mpi) != MPI_SUCCESS || ends_within(&r->mpi, &m->cancel_ns))
-        return;
+    if (PMPI_Cancel(&r->mpi) != MPI_SUCCESS)
+        return false;
+    if (ends_within(&r->mpi, &m->cancel_ns))
+        return true;
     MPI_Request *stuck = peali_realloc(m->stuck, (size_t)m->nstuck + 1, sizeof(*stuck));
     if (!stuck)
-        return; /* MPI keeps what it needs of it */
+        return false; /* MPI keeps what it needs of it */
     stuck[m->nstuck++] = r->mpi;
     m->stuck = stuck;
+    return false;
 }
 
 /* False where MPI may still write to memory of the caller. */

@@ -54,11 +54,12 @@ static peal_status shared_peek(peali_net *net, peali_net_req *req)
     return leave(net, inner->peek(inner, req));
 }
 
-static void shared_cancel(peali_net *net, peali_net_req *req)
+static bool shared_cancel(peali_net *net, peali_net_req *req)
 {
     peali_net *inner = enter(net);
-    inner->cancel(inner, req);
+    bool forgotten = inner->cancel(inner, req);
     (void)leave(net, PEAL_OK);
+    return forgotten;
 }
 
 static peal_status shared_progress(peali_net *net)

@@ -267,13 +267,13 @@ static peal_status ucx_peek(peali_net *net, peali_net_req *req)
  * UCX takes back a receive that no message met. What it cannot take back ends by itself where the peer is there: a message that has
  * begun to arrive, and (as the peer throws away what nobody waits for, in forget_strays) a send. Else its memory has to stay.
  */
-static void ucx_cancel(peali_net *net, peali_net_req *req)
+static bool ucx_cancel(peali_net *net, peali_net_req *req)
 {
     struct ucx_net *u = (struct ucx_net *)net;
     struct request *r = (struct request *)req;
     size_t got;
     if (!r->pending)
-        return;
+        return true;
     peali_ucx_hub *hub = lock(u, r->rail);
     u->ucp->ucp_request_cancel(hub->worker, r->pending);
     int64_t began_ns = peali_clock_ns(), *left_ns = &u->left_ns[r->receives];
@@ -288,6 +288,7 @@ static void ucx_cancel(peali_net *net, peali_net_req *req)
     peali_ucx_hub_unlock(hub);
     if (status == UCS_INPROGRESS)
         peali_ucx_hub_retire(hub);
+    return status != UCS_INPROGRESS;
 }
 
 static peal_status ucx_progress(peali_net *net)
