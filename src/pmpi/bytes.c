@@ -56,20 +56,17 @@ static bool built_in_order(MPI_Datatype type, int integers, int addresses, int t
     *left -= types;
     PMPI_Type_get_contents(type, integers, addresses, types, ints, at, fields);
     bool ordered = in_order(combiner, types, fields, ints + 1, at, left);
-    for (int i = 0; i < types; i++) {
-        PMPI_Type_get_envelope(fields[i], &integers, &addresses, &(int){0}, &combiner);
-        if (!basic(combiner))
+    for (int i = 0; i < types; i++)
+        if (!basic(peali_handles_built(fields[i], &integers, &addresses, &(int){0})))
             PMPI_Type_free(&fields[i]);
-    }
     return ordered;
 }
 
 /* As peali_bytes_plain, of COUNT elements. The next one follows at once: a pair type has a gap at its end. LEFT: of FIELDS. */
 static bool plain(MPI_Datatype type, long long count, int *left)
 {
-    int integers, addresses, types, combiner, size;
+    int integers, addresses, types, size, combiner = peali_handles_built(type, &integers, &addresses, &types);
     MPI_Aint first, extent;
-    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
     PMPI_Type_size(type, &size);
     PMPI_Type_get_extent(type, &first, &extent);
     if (extent != size)

@@ -7,7 +7,9 @@
  * its bits mean is the compiler's affair.
  */
 #include <float.h>
+#include <stdbool.h>
 
+#include "pmpi/behind.h"
 #include "pmpi/handles.h"
 
 #if defined(OPEN_MPI)
@@ -170,18 +172,34 @@ static enum peali_pass find_op(MPI_Op mpi, peal_op *op)
     return PEALI_PASS_USER_OP;
 }
 
+int peali_handles_built(MPI_Datatype type, int *integers, int *addresses, int *types)
+{
+    int combiner;
+#if MPI_VERSION >= 4
+    MPI_Count ints, at, counts = 0, fields;
+    if (peali_behind.type_get_envelope_c)
+        peali_behind.type_get_envelope_c(type, &ints, &at, &counts, &fields, &combiner);
+    if (counts > 0) {
+        *integers = *addresses = *types = 0;
+        return PEALI_HANDLES_LARGE;
+    }
+#endif
+    PMPI_Type_get_envelope(type, integers, addresses, types, &combiner);
+    return combiner;
+}
+
 static enum peali_pass other_type(MPI_Datatype mpi)
 {
     const MPI_Datatype pairs[] = {MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT,
                                   MPI_2REAL, MPI_2DOUBLE_PRECISION, MPI_2INTEGER};
-    int integers, addresses, types, combiner;
+    int integers, addresses, types;
     if (mpi == MPI_DATATYPE_NULL)
         return PEALI_PASS_HANDLE;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
         if (pairs[i] == mpi)
             return PEALI_PASS_PAIR;
-    PMPI_Type_get_envelope(mpi, &integers, &addresses, &types, &combiner);
-    return combiner == MPI_COMBINER_NAMED ? PEALI_PASS_TYPE : PEALI_PASS_DERIVED;
+    const bool is_named = peali_handles_built(mpi, &integers, &addresses, &types) == MPI_COMBINER_NAMED;
+    return is_named ? PEALI_PASS_TYPE : PEALI_PASS_DERIVED;
 }
 
 static enum peali_pass find_type(MPI_Datatype mpi, struct named *type)

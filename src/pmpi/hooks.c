@@ -95,12 +95,39 @@ static enum peali_pass see(struct ask *a)
     }
 }
 
+/*
+ * The communicator that this thread frees: calls on it, by callbacks of the program's attributes, are MPI's. What Peal keeps there
+ * goes at some time meanwhile, and would be made anew, for a handle that is another's next; nor may MPICH be asked for it then.
+ */
+static _Thread_local MPI_Comm leaving;
+
+static int leave(int (*behind)(MPI_Comm *), MPI_Comm *comm)
+{
+    const MPI_Comm outer = leaving;
+    leaving = comm ? *comm : outer;
+    int error = behind(comm);
+    leaving = outer;
+    return error;
+}
+
+PEAL_PUBLIC int MPI_Comm_free(MPI_Comm *comm)
+{
+    return leave(peali_behind.comm_free, comm);
+}
+
+PEAL_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm)
+{
+    return leave(peali_behind.comm_disconnect, comm);
+}
+
 static enum peali_pass why_not(struct ask *a)
 {
     if (!peali_attach_open())
         return PEALI_PASS_MPI;
     if (a->mpi_comm == MPI_COMM_NULL || !a->mpi_comm) /* 0: of a variable that was never set */
         return PEALI_PASS_HANDLE;
+    if (a->mpi_comm == leaving)
+        return PEALI_PASS_FREED;
     enum peali_pass why = see(a);
     if (why == PEALI_TAKE && a->error == MPI_SUCCESS)
         a->error = peali_attach_get(a->mpi_comm, &a->state);
@@ -486,3 +513,5 @@ SAME("MPI_Bcast") __typeof__(MPI_Bcast) PMPI_Bcast;
 SAME("MPI_Allgather") __typeof__(MPI_Allgather) PMPI_Allgather;
 #endif
 SAME("MPI_Barrier") __typeof__(MPI_Barrier) PMPI_Barrier;
+SAME("MPI_Comm_free") __typeof__(MPI_Comm_free) PMPI_Comm_free;
+SAME("MPI_Comm_disconnect") __typeof__(MPI_Comm_disconnect) PMPI_Comm_disconnect;

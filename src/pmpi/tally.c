@@ -28,6 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *const reason[PEALI_PASS_COUNT_OF] = {
     [PEALI_PASS_MPI] = "MPI not initialized or finalized",
     [PEALI_PASS_HANDLE] = "null handle",
+    [PEALI_PASS_FREED] = "communicator being freed",
     [PEALI_PASS_COUNT] = "count zero or negative",
     [PEALI_PASS_OP] = "op not supported",
     [PEALI_PASS_USER_OP] = "user-defined op",

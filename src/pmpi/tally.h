@@ -11,6 +11,7 @@ enum peali_pass {
     PEALI_TAKE, /* it did not: Peal runs it */
     PEALI_PASS_MPI,
     PEALI_PASS_HANDLE,
+    PEALI_PASS_FREED,
     PEALI_PASS_COUNT,
     PEALI_PASS_OP,
     PEALI_PASS_USER_OP,

@@ -14,7 +14,7 @@ enum { ROUNDS = 500 };
 #endif
 
 static int copies, deletions;
-static long calls, alone;
+static long calls, alone, freed;
 
 static int copied(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag)
 {
@@ -90,25 +90,32 @@ static void users_attributes(void)
     MPI_Comm_free_keyval(&key);
 }
 
-static int call_once_more(MPI_Comm comm, int key, void *value, void *extra)
+static int call_twice_more(MPI_Comm comm, int key, void *value, void *extra)
 {
-    call(comm);
+    for (int i = 0; i < 2; i++, freed++)
+        sum_ranks(comm);
     return MPI_SUCCESS;
 }
 
-/* Calls while a communicator is freed, before what Peal keeps of it is gone and after: both orders of its attributes. */
+/*
+ * Calls while a communicator is freed, before what Peal keeps of it is gone and after: both orders of its attributes, and without
+ * any call before. The next one may have its handle.
+ */
 static void calls_while_freed(void)
 {
     int key;
-    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call_once_more, &key, NULL);
-    for (int i = 0; i < 4; i++) {
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call_twice_more, &key, NULL);
+    for (int i = 0; i < 60; i++) {
         MPI_Comm comm;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-        if (i % 2)
-            MPI_Comm_set_attr(comm, key, NULL);
+        if (i % 3 == 0)
+            call(comm);
+        MPI_Comm_set_attr(comm, key, NULL);
+        if (i % 3 == 1)
+            call(comm);
+        i % 2 ? MPI_Comm_free(&comm) : MPI_Comm_disconnect(&comm);
+        MPI_Comm_split(MPI_COMM_WORLD, rank / 2, -rank, &comm);
         call(comm);
-        if (i % 2 == 0)
-            MPI_Comm_set_attr(comm, key, NULL);
         MPI_Comm_free(&comm);
     }
     MPI_Comm_free_keyval(&key);
@@ -164,6 +171,7 @@ int main(int argc, char **argv)
     many_alive();
     come_and_go(argc > 1 ? atoi(argv[1]) : ROUNDS);
     expect("passed on one rank", alone);
+    expect("passed on communicator being freed", freed);
     expect("taken", calls + 1); /* one more at_finalize, as Peal's attribute, set at MPI_Init, goes after it */
     finalize();
     return 0;
