@@ -189,6 +189,20 @@ static void threads(void **state)
     assert_all_free();
 }
 
+static void without_streams(void)
+{
+    peali_memfile file;
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        close(fd);
+    CHILD_CHECK(1, peali_memfile_open(&file, PAGE) && file.fd > STDERR_FILENO);
+}
+
+/* What a program prints to a stream that it closed does not land in memory. */
+static void no_stream_is_memory(void **state)
+{
+    assert_int_equal(in_child(without_streams), 0);
+}
+
 static void public_calls(void **state)
 {
     (void)state;
@@ -274,7 +288,7 @@ int main(void)
         cmocka_unit_test(thousands),
         cmocka_unit_test(parts),
         cmocka_unit_test(threads),
-        cmocka_unit_test(public_calls),
+        cmocka_unit_test(no_stream_is_memory), cmocka_unit_test(public_calls),
         cmocka_unit_test(colours),
         cmocka_unit_test(faults),
     };

@@ -14,6 +14,7 @@
 static void *plain(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), all;
+    bytes += bytes == 0; /* a block too: behind the first page may lie something else's */
     if (__builtin_add_overflow(bytes, page, &all))
         return NULL;
     unsigned char *first = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
