@@ -434,9 +434,13 @@ static void no_new_memory_in_a_fork(void **state)
     peali_pool_free(got[1]);
 }
 
-int main(int argc, char **argv)
+__attribute__((constructor(101))) static void ask_behind_the_pool(void)
 {
     pthread_atfork(ask, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
     if (argc > 1)
         return lose_descriptor();
     POOL_SKIP_UNLESS_SUPPORTED();

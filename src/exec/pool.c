@@ -71,7 +71,7 @@ enum use {
 /* A process has one pool, because its memory is one and a child gets a copy of all. */
 static struct {
     pthread_mutex_t lock; /* of all but what holds() reads */
-    bool tried, inherited;
+    bool watches, tried, inherited; /* watches: forks */
     int forks; /* under way */
     size_t page;
     peali_memfile file;
@@ -264,11 +264,20 @@ static void after_fork(void)
 static void in_child(void)
 {
     pool.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    pool.inherited = true;
+    pool.inherited = pool.bytes > 0;
     pool.forks = 0;
     peali_store_relaxed(&pool.shared, 0);
     peali_kin_leave();
     peali_memfile_close(&pool.file);
+}
+
+/*
+ * Before the lock is ever taken, which a fork meanwhile would leave held in the child; and so before most handlers of others, whose
+ * children may take large blocks in theirs.
+ */
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pool.watches = pthread_atfork(before_fork, after_fork, in_child) == 0;
 }
 
 /* As much as the machine has, so that no program meets the end of it before that of memory. */
@@ -340,9 +349,9 @@ static void try(void)
     pool.retired = PEALI_EXTENTS_NONE;
     if (watched())
         errno = EPERM;
-    else if (few_addresses())
+    else if (few_addresses() || !pool.watches)
         errno = ENOMEM;
-    else if (getrandom(pool.view.id, id, 0) == (ssize_t)id && (errno = pthread_atfork(before_fork, after_fork, in_child)) == 0)
+    else if (getrandom(pool.view.id, id, 0) == (ssize_t)id)
         for (bytes = wanted(); bytes > 0 && !make(bytes); bytes = less(bytes))
             continue;
     if (bytes == 0) {
