@@ -9,7 +9,7 @@
  * call ends so. A rank that gets nothing of others in its call (the root of a broadcast, a rank below the
  * root of a reduce, a call with count 0) may have left it before anybody could know. Such a rank gets PEAL_ERR_MISMATCH at its next
  * call on the communicator; where there is none, its log has both calls if they are known when the communicator is destroyed, and
- * else the logs of the others alone have them.
+ * else the logs of the others alone have them, if those could tell: each of two roots of a broadcast, say, may have left.
  *
  * After a call failed, its buffers are freed when all ranks of the host have destroyed the communicator: until then they may still
  * read them. Every later call on it ends as that one did.
@@ -340,7 +340,7 @@ PEAL_PUBLIC int peal_comm_nodes(const peal_comm *comm);
  *
  * Returns:    PEAL_OK; PEAL_ERR_INVALID no algorithm of that name, or it does not fit this communicator. The log lists those that
  *             do.
- * Collective: every rank gives the same name between the same two calls.
+ * Collective: every rank gives the same name between the same two calls; else the next call ends with PEAL_ERR_MISMATCH.
  * Threads:    one per COMM.    Blocks: no.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo);
@@ -351,7 +351,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_force(peal_comm *comm, peal_ki
  * but for the first such call behind one whose buffers they saw.
  *
  * Units:      BYTES of the vector; of allgather and reduce_scatter: of all ranks together.
- * Collective: every rank gives the same size between the same two calls.
+ * Collective: every rank gives the same size between the same two calls; else the next call ends with PEAL_ERR_MISMATCH.
  * Threads:    one per COMM.    Blocks: no.
  */
 PEAL_PUBLIC void peal_comm_force_slice(peal_comm *comm, size_t bytes);

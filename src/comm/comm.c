@@ -92,6 +92,18 @@ static peal_status no_comm(const char *call)
     return PEAL_ERR_INVALID;
 }
 
+/* What is forced becomes part of all calls behind it: ranks that force other things would run programs that do not match. */
+static void note_forced(peal_comm *comm)
+{
+    uint64_t hash = comm->slice_bytes;
+    for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
+        hash = text_hash(comm->forced[kind] ? comm->forced[kind]->name : NULL, hash);
+    if (comm->runner)
+        peali_runner_force(comm->runner, hash ^ comm->configured);
+    else
+        comm->configured = hash;
+}
+
 peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
 {
     if (!comm)
@@ -112,12 +124,14 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
         return PEAL_ERR_INVALID;
     }
     comm->forced[kind] = found;
+    note_forced(comm);
     return PEAL_OK;
 }
 
 void peal_comm_force_slice(peal_comm *comm, size_t bytes)
 {
     comm->slice_bytes = bytes ? bytes : (size_t)peali_config_get()->slice_bytes;
+    note_forced(comm);
 }
 
 static_assert(PEALI_MOST_CTAS == PEALI_CUDA_DIRECT_LANES, "PEAL_MAX_CTAS is checked where lanes are not known");

@@ -63,6 +63,7 @@ struct peal_comm {
     peali_recent recent[PEALI_RECENT];
     const peal_algo *forced[PEAL_KIND_COUNT];
     size_t slice_bytes; /* forced; 0: as the table has it */
+    uint64_t configured; /* hash of what is forced from the start */
     peali_tuning_span tuned[2][PEAL_KIND_COUNT]; /* the second: for buffers that all ranks see */
     peal_request request;
     peal_kind kind;    /* of the last call, and its class of size */

@@ -83,6 +83,11 @@ void peali_runner_share(peali_runner *runner, peali_net *net)
     peali_parley_share(runner->parley, net);
 }
 
+void peali_runner_force(peali_runner *runner, uint64_t hash)
+{
+    runner->forced = hash;
+}
+
 void peali_runner_part(peali_runner *r)
 {
     r->shown[0] = r->mine;

@@ -34,6 +34,9 @@ typedef struct peali_setting {
 PEAL_MUST_CHECK peal_status peali_runner_create(const peali_setting *setting, peali_runner **out);
 void peali_runner_destroy(peali_runner **runner);
 
+/* HASH of what is forced from here on: calls differ where it does. No plan is running. */
+void peali_runner_force(peali_runner *runner, uint64_t hash);
+
 /* Before the end of a runner that some other rank could not make: what they show has been nobody's but their own. */
 void peali_runner_part(peali_runner *runner);
 

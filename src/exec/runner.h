@@ -69,6 +69,7 @@ struct peali_runner {
     uint64_t shows[PEALI_RUN_CLASSES / 64]; /* bit per class: it is shown, and not read yet */
     peali_signature signature, theirs; /* theirs: of rank dissenter, if that is not -1 */
     uint64_t call;         /* hash of the signature, or of the last one */
+    uint64_t forced;       /* hash of what the communicator forces */
     int dissenter;
     peali_parley *parley;
     peali_quarrel quarrel; /* over which this call failed, if it did */

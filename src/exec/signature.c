@@ -7,11 +7,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static_assert(sizeof(peali_signature) == 32, "no padding");
+static_assert(sizeof(peali_signature) == 40, "no padding");
 
 peali_signature peali_signature_of(const peali_job *job, uint64_t sequence)
 {
-    peali_signature s = {sequence, 0, job->count, job->root, (uint8_t)job->kind, (uint8_t)job->type, (uint8_t)job->op,
+    peali_signature s = {sequence, 0, job->count, 0, job->root, (uint8_t)job->kind, (uint8_t)job->type, (uint8_t)job->op,
                          PEALI_SIGNATURE_MAGIC};
     return s;
 }

@@ -14,6 +14,7 @@ typedef struct peali_signature {
     uint64_t sequence; /* calls on the communicator before this one */
     uint64_t history;  /* hash of the one before this, and so of all */
     uint64_t count;
+    uint64_t forced;   /* hash of algorithms and slices that the communicator forces; 0: as it was made */
     int32_t root;
     uint8_t kind, type, op, magic;
 } peali_signature;

@@ -138,8 +138,9 @@ void peali_run_say_quarrel(const peali_runner *r, const peali_quarrel *quarrel)
                   peal_status_text(peali_quarrel_status(quarrel)), r->title);
     else
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, r->net->rank,
-                  "calls differ: rank %s called %s; rank %s called %s; make the same calls in the same order on all ranks%s",
+                  "calls differ: rank %s called %s; rank %s called %s%s; make the same calls in the same order on all ranks%s",
                   who[0], one, peali_run_rank(r, quarrel->other_rank, who[1]), peali_signature_words(&quarrel->other, other),
+                  quarrel->one.forced != quarrel->other.forced ? ", and forces other algorithms or slices (peal_comm_force)" : "",
                   r->title);
 }
 
@@ -471,6 +472,7 @@ void peali_run_refused(peali_runner *r, uint64_t sequence)
 void peali_run_note(peali_runner *r, peali_signature *call)
 {
     call->history = r->call;
+    call->forced = r->forced;
     r->call = peali_signature_hash(call);
     peali_parley_note(r->parley, call);
     peali_signature_show(&r->mine->past[call->sequence % PEALI_SIGNATURE_PAST], call, r->call);

@@ -1,0 +1,85 @@
+/* Ranks that force other algorithms or slices are told that their calls differ; those that force the same go on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include <peal/peal.h>
+
+enum { RANKS = 3, COUNT = 1000 };
+
+typedef struct player {
+    peal_threads *threads;
+    int rank;
+    const char *algo;
+    size_t slice;
+    peal_status got[2]; /* of a call that nothing was forced for, and of one behind that */
+    int wrong;
+} player;
+
+static peal_status call(player *p, peal_comm *comm)
+{
+    int in[COUNT], out[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        in[i] = p->rank + 1;
+    peal_status status = peal_allreduce(in, out, COUNT, PEAL_INT32, PEAL_SUM, comm, NULL);
+    for (int i = 0; i < COUNT && status == PEAL_OK; i++)
+        p->wrong += out[i] != 6;
+    return status;
+}
+
+static void *play(void *arg)
+{
+    player *p = arg;
+    peal_comm *comm;
+    if (peal_comm_create_threads(p->threads, p->rank, &comm) != PEAL_OK)
+        return NULL;
+    p->got[0] = call(p, comm);
+    if (p->algo && peal_comm_force(comm, PEAL_ALLREDUCE, p->algo) != PEAL_OK)
+        p->wrong++;
+    if (p->slice)
+        peal_comm_force_slice(comm, p->slice);
+    p->got[1] = call(p, comm);
+    peal_comm_destroy(&comm);
+    return p;
+}
+
+/* Rank 1 forces ALGO and SLICE, the others ring and 1 KiB. */
+static void force(const char *algo, size_t slice, peal_status expected)
+{
+    player players[RANKS];
+    pthread_t thread[RANKS];
+    peal_threads *threads;
+    assert_int_equal(peal_threads_create(RANKS, &threads), PEAL_OK);
+    for (int r = 0; r < RANKS; r++) {
+        players[r] = (player){.threads = threads, .rank = r, .algo = r == 1 ? algo : "ring", .slice = r == 1 ? slice : 1024};
+        assert_int_equal(pthread_create(&thread[r], NULL, play, &players[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        void *came;
+        assert_int_equal(pthread_join(thread[r], &came), 0);
+        assert_ptr_equal(came, &players[r]);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(players[r].got[0], PEAL_OK);
+        assert_int_equal(players[r].got[1], expected);
+        assert_int_equal(players[r].wrong, 0);
+    }
+    peal_threads_destroy(&threads);
+}
+
+static void test_forced(void **state)
+{
+    force("ring", 1024, PEAL_OK);
+    force("recursive_doubling", 1024, PEAL_ERR_MISMATCH);
+    force("ring", 128, PEAL_ERR_MISMATCH);
+    force(NULL, 0, PEAL_ERR_MISMATCH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forced)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
