@@ -308,8 +308,9 @@ static const struct variable {
      "arrived; on: or the call is refused; off: they go through host memory.", read_gdr},
     {"PEAL_PROXY_THREADS", "auto", "auto, or 1 to " DIGITS(PEALI_MOST_PROXY_THREADS),
      "How many threads of a process send and receive for its GPUs where messages in host memory go over ucx by tcp, if all ranks "
-     "have so many; auto is one for every 4 cores of a rank, 4 at most.", read_proxy_threads},
-    {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of an MPI program.", read_interpose},
+     "have so many; auto is one for every 4 cores of a rank, " DIGITS(PEALI_MOST_PROXY_THREADS) " at most.", read_proxy_threads},
+    {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of a program that is linked to it, as it does where "
+     "it is preloaded.", read_interpose},
 };
 enum { VARIABLES = sizeof(table) / sizeof(table[0]) };
 _Static_assert(VARIABLES <= sizeof(wrong) / sizeof(wrong[0]), "room for each variable");

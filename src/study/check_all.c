@@ -109,6 +109,11 @@ static bool reads_nodes(const tally *t)
 static bool prove(tally *t, const peal_problem *p)
 {
     peali_check_report report;
+    if (!t->algo->build || !t->algo->bill) {
+        fprintf(t->out, "%s %s: no %s; README says what an algorithm has\n", peal_kind_name(t->algo->kind), t->algo->name,
+                t->algo->build ? "bill" : "build");
+        return false;
+    }
     if (!peali_algo_fits(t->algo, p))
         return true;
     peal_status status = peali_check(t->algo, p, &report);
