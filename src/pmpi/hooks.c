@@ -1,6 +1,6 @@
 /*
- * What Peal stands in front of: MPI's start, and its collectives, the blocking ones, with counts of int and, where MPI has such, of
- * MPI_Count (mpi4py takes these). Nonblocking and persistent calls are MPI's.
+ * What Peal stands in front of: MPI's start, the end of communicators, and its collectives, the blocking ones, with counts of int
+ * and, where MPI has such, of MPI_Count (mpi4py takes these). Nonblocking and persistent calls are MPI's.
  *
  * Open MPI's Fortran bindings call PMPI_X with MPI_IN_PLACE already translated, C programs call MPI_X: both are exported, and
  * MPI's own PMPI_X, found behind this library, is what a call is passed on to. MPICH's Fortran bindings call MPI_X in C, and MPICH
