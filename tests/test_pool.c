@@ -288,7 +288,8 @@ int main(void)
         cmocka_unit_test(thousands),
         cmocka_unit_test(parts),
         cmocka_unit_test(threads),
-        cmocka_unit_test(no_stream_is_memory), cmocka_unit_test(public_calls),
+        cmocka_unit_test(no_stream_is_memory),
+        cmocka_unit_test(public_calls),
         cmocka_unit_test(colours),
         cmocka_unit_test(faults),
     };

@@ -53,6 +53,7 @@ typedef struct share {
     peali_net *net;
     peali_proxy_news news;
     bool driven;     /* in this pass */
+    bool holds;      /* what was cancelled and is under way still, so that the proxy's memory is never freed */
     unsigned passes;
     char apart[64];  /* no line of a cache is of two threads */
 } share;
@@ -138,6 +139,11 @@ static bool serves(const share *s)
     return s->news.status == PEAL_OK;
 }
 
+static void cancel(share *s, peali_net_req *req)
+{
+    s->holds |= !s->net->cancel(s->net, req);
+}
+
 /* The head of a message in a device's memory goes ahead of it, from and to where the host sees it. */
 static peal_status start_head(const share *s, uint32_t tag, letter *l)
 {
@@ -153,7 +159,7 @@ static peal_status start_head(const share *s, uint32_t tag, letter *l)
                     : s->net->recv(s->net, o->peer, tag, &l->head, sizeof l->head, &l->head_req);
 }
 
-static peal_status start(const share *s, uint32_t lane, letter *l)
+static peal_status start(share *s, uint32_t lane, letter *l)
 {
     const peali_proxy *p = s->of;
     const peali_post_order *o = &l->order;
@@ -166,7 +172,7 @@ static peal_status start(const share *s, uint32_t lane, letter *l)
     status = o->sends ? s->net->send(s->net, o->peer, tag, at, bytes, &l->req)
                       : s->net->recv_some(s->net, o->peer, tag, at, p->box.most - apart, &l->req);
     if (status != PEAL_OK && !l->head_over)
-        s->net->cancel(s->net, &l->head_req);
+        cancel(s, &l->head_req);
     return status;
 }
 
@@ -225,7 +231,7 @@ static peal_status test_head(share *s, letter *l)
     if (status == PEAL_OK)
         status = compare(l);
     if (status < 0)
-        s->net->cancel(s->net, &l->req);
+        cancel(s, &l->req);
     return status;
 }
 
@@ -339,19 +345,15 @@ static bool work(peali_errand *errand, bool rested)
     return moved;
 }
 
-static bool cancel(const share *s, letter *l)
+static void forget(share *s, desk *d)
 {
-    bool forgotten = l->head_over || s->net->cancel(s->net, &l->head_req);
-    return s->net->cancel(s->net, &l->req) && forgotten;
-}
-
-static bool forget(const share *s, desk *d)
-{
-    bool forgotten = true;
-    for (uint32_t n = d->over + 1; n != d->taken + 1; n++)
-        if (!d->letters[n % PEALI_POST_ORDERS].over)
-            forgotten &= cancel(s, &d->letters[n % PEALI_POST_ORDERS]);
-    return forgotten;
+    for (uint32_t n = d->over + 1; n != d->taken + 1; n++) {
+        letter *l = &d->letters[n % PEALI_POST_ORDERS];
+        if (!l->over && !l->head_over)
+            cancel(s, &l->head_req);
+        if (!l->over)
+            cancel(s, &l->req);
+    }
 }
 
 static peali_proxy *make(peali_net *const *nets, int nnets, const peali_proxy_box *box)
@@ -389,17 +391,19 @@ static share *share_of(peali_proxy *p, uint32_t lane)
 /* Forgets what is under way; where the transport cannot, it all stays. */
 static void discard(peali_proxy *p)
 {
-    peali_net *net = p->shares[0].net;
-    bool forgotten = true;
+    share *words = &p->shares[0];
+    bool holds = false;
     for (uint32_t lane = 0; lane < p->box.lanes; lane++)
-        forgotten &= forget(share_of(p, lane), &p->desks[lane]);
-    for (int r = 0; r < net->nranks; r++) {
+        forget(share_of(p, lane), &p->desks[lane]);
+    for (int r = 0; r < words->net->nranks; r++) {
         if (p->lines[r].sending)
-            forgotten &= net->cancel(net, &p->lines[r].send);
+            cancel(words, &p->lines[r].send);
         if (p->lines[r].listening)
-            forgotten &= net->cancel(net, &p->lines[r].recv);
+            cancel(words, &p->lines[r].recv);
     }
-    if (!forgotten)
+    for (uint32_t i = 0; i < p->nshares; i++)
+        holds |= p->shares[i].holds;
+    if (holds)
         return;
     peali_free(p->plain);
     peali_free(p->lines);

@@ -176,12 +176,13 @@ int peali_handles_built(MPI_Datatype type, int *integers, int *addresses, int *t
 {
     int combiner;
 #if MPI_VERSION >= 4
-    MPI_Count ints, at, counts = 0, fields;
-    if (peali_behind.type_get_envelope_c)
+    if (peali_behind.type_get_envelope_c) {
+        MPI_Count ints, at, counts, fields;
         peali_behind.type_get_envelope_c(type, &ints, &at, &counts, &fields, &combiner);
-    if (counts > 0) {
-        *integers = *addresses = *types = 0;
-        return PEALI_HANDLES_LARGE;
+        *integers = (int)ints;
+        *addresses = (int)at;
+        *types = (int)fields;
+        return counts > 0 ? PEALI_HANDLES_LARGE : combiner;
     }
 #endif
     PMPI_Type_get_envelope(type, integers, addresses, types, &combiner);
