@@ -208,18 +208,23 @@ static void test_recursive_multiplying(void **state)
     assert_int_equal(s.most_dst, 8); /* seven slots, and its own sum */
 }
 
-/* One sum in each round, whose parts others read in the next, and not more copies than messages. */
+/*
+ * Pull: one sum in each round, whose parts others read in the next, and not more copies than messages. Push: of IN a copy for each
+ * of its team, and of what comes back one for each that comes, and one, not one for each that it goes to, to pass on what it has
+ * of a round.
+ */
 static void test_sra_knomial(void **state)
 {
     static const struct {
-        int n, rounds, most, messages;
-    } teams[] = {{16, 2, 4, 6}, {32, 3, 4, 7}, {48, 3, 4, 8}, {64, 3, 4, 9}};
+        int n, rounds, most, messages, copies;
+    } teams[] = {{16, 2, 4, 6, 10}, {32, 3, 4, 7, 12}, {48, 3, 4, 8, 13}, {64, 3, 4, 9, 14}};
     for (int i = 0; i < 4; i++)
         for (int r = 0; r < teams[i].n; r++) {
             shape pull = shape_of("sra_knomial", teams[i].n, teams[i].n, PEALI_PULL, r);
             assert_int_equal(pull.reduces, teams[i].rounds);
             assert_int_equal(pull.most_src, teams[i].most);
             assert_in_range(pull.copies, 0, teams[i].messages);
+            assert_int_equal(shape_of("sra_knomial", teams[i].n, teams[i].n, PEALI_PUSH, r).copies, teams[i].copies);
         }
 }
 

@@ -374,6 +374,15 @@ static void store_larger_sum(peali_work *w, const peali_move *m)
     }
 }
 
+/* What its rank sent last, if that is M's source as it still is. */
+static peali_pending *sent_already(const peali_work *w, const peali_move *m)
+{
+    const peali_vec *sent = &w->outgoing[m->rank].sent;
+    peali_pending *p = sent->n > 0 ? sent->at[sent->n - 1] : NULL;
+    bool same = p && p->live && p->nsrc == 1 && p->first == m->first && p->end == m->end && peali_loc_same(p->src[0], m->s);
+    return same ? p : NULL;
+}
+
 void peali_fuse_send(peali_work *w, const peali_move *m)
 {
     if (w->mode != PEALI_PUSH)
@@ -384,6 +393,7 @@ void peali_fuse_send(peali_work *w, const peali_move *m)
         p = exact(w, m->s, m->first, m->end); /* that may have stored it */
     }
     if (w->mode == PEALI_PUSH) {
+        p = p ? p : sent_already(w, m);
         if (p)
             add_dst(w, p, m->d);
         else
