@@ -104,10 +104,23 @@ static peal_status landed(peali_runner *r, const peali_cursor *c, const peali_in
     return PEAL_OK;
 }
 
-/* Push: who may read what this rank filled in slice NEED - 1: of this call, those that it stores to in each; of one before, all. */
-static bool may_read(const peali_runner *r, int32_t x, int64_t need)
+/* Push: who may read what this rank filled in a slice of this call. Of a call before that are all. */
+static bool may_read(const peali_runner *r, int32_t x)
 {
-    return x != r->me && (need <= (int64_t)r->base || r->plan->program->stores_to[x]);
+    return x != r->me && r->plan->program->stores_to[x];
+}
+
+/* Push: looks at how far all others are. All at once take about as long as one, and need no other look for as long. */
+static void look_at_all(peali_runner *r)
+{
+    int64_t least = INT64_MAX;
+    for (int32_t x = 0; x < r->nreach; x++)
+        __builtin_prefetch(&r->shown[x]->left);
+    for (int32_t x = 0; x < r->nreach; x++) {
+        r->known[x] = (int64_t)peali_load_acquire(&r->shown[x]->left.value);
+        least = x != r->me && r->known[x] < least ? r->known[x] : least;
+    }
+    r->sure = least > r->sure ? least : r->sure;
 }
 
 /*
@@ -117,16 +130,26 @@ static bool may_read(const peali_runner *r, int32_t x, int64_t need)
 bool peali_run_credited(peali_runner *r, const peali_cursor *c)
 {
     int64_t need = (int64_t)peali_run_slice(r, c) + 1 - r->lands.areas;
-    for (int32_t x = 0; x < r->nreach && r->sure < need; x++) {
-        if (r->known[x] >= need || !may_read(r, x, need))
-            continue;
-        r->known[x] = (int64_t)peali_load_acquire(&r->shown[x]->left.value);
-        if (r->known[x] < need)
-            return false;
+    if (r->sure < need && need <= (int64_t)r->base)
+        look_at_all(r);
+    bool all = r->sure >= need || need > (int64_t)r->base;
+    for (int32_t x = 0; x < r->nreach && all && r->sure < need; x++) {
+        if (r->known[x] < need && may_read(r, x))
+            r->known[x] = (int64_t)peali_load_acquire(&r->shown[x]->left.value);
+        all = r->known[x] >= need || !may_read(r, x);
     }
-    if (need <= (int64_t)r->base && need > r->sure)
-        r->sure = need;
-    return true;
+    return all;
+}
+
+/*
+ * A rank that only gives to others looks ahead when it has given, where it would keep them waiting before: a reduce of 16 bytes on
+ * 16 ranks had each look at four of the others first, which took 0.2 of 1.2 us.
+ */
+void peali_run_look_ahead(peali_runner *r)
+{
+    const peali_program *p = r->plan->program;
+    if (p->mode == PEALI_PUSH && r->sure < (int64_t)r->base + 1 - r->lands.areas && memchr(p->stores_to, 1, (size_t)p->nreach))
+        look_at_all(r);
 }
 
 /* A slice of a closed program has ended, so all ranks have begun it, and left what its window leaves no room for. */
@@ -158,9 +181,11 @@ static int32_t late(const peali_runner *r, const peali_cursor *c, const peali_in
     for (int k = 0; k < i->nsrc; k++)
         if (locs[k].buf < 0 && (peali_load_relaxed(&peali_run_landing(r, c, locs[k])->value) | PEALI_RUN_SEEN) != stamp)
             return p->land_home[peali_land_slot(p->land_start, locs[k])];
-    for (int32_t x = 0; x < r->nreach && i->kind == PEALI_I_ENTER; x++)
-        if (may_read(r, x, need) && (int64_t)peali_load_relaxed(&r->shown[x]->left.value) < need)
+    for (int32_t x = 0; x < r->nreach && i->kind == PEALI_I_ENTER; x++) {
+        const bool counts = need <= (int64_t)r->base ? x != r->me : may_read(r, x);
+        if (counts && (int64_t)peali_load_relaxed(&r->shown[x]->left.value) < need)
             return x;
+    }
     return -1;
 }
 

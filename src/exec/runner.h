@@ -281,12 +281,14 @@ void peali_runner_last_words(peali_runner *r);
 
 /*
  * The loop's parts that small calls share. Pull: have the ranks that I waits for come far enough? Push: may slice C begin; what a
- * line says that has not the stamp of slice G, but THERE. And the slice is over.
+ * line says that has not the stamp of slice G, but THERE. And the slice is over. Push, behind a call: looks at what is left for the
+ * next one.
  */
 peal_status peali_run_awaited(peali_runner *r, const peali_cursor *c, const peali_instr *i);
 bool peali_run_credited(peali_runner *r, const peali_cursor *c);
 peal_status peali_run_stranger(peali_runner *r, uint64_t there, uint64_t g);
 void peali_run_leave(peali_runner *r, peali_cursor *c);
+void peali_run_look_ahead(peali_runner *r);
 
 /* For the timeline: the call. */
 peali_moment peali_run_moment(const peali_runner *r);

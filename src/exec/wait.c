@@ -437,6 +437,7 @@ static peal_status end(peali_runner *r)
         peali_timeline_end(peali_run_moment(r));
     peali_run_count_left(r);
     r->base += (uint64_t)plan->job.slices;
+    peali_run_look_ahead(r);
     r->heard = plan->program->tells && plan->program->nreach > 1 ? r->seen : -1;
     r->plan = NULL;
     return PEAL_OK;
