@@ -82,12 +82,10 @@ static peal_status check(const peal_comm *comm, const peali_call *c)
     return check_buffers(comm, c, c->count * elem);
 }
 
-/* Of a call that is remembered all but the buffers was right. A premultiplied sum asks for more. */
-static peal_status recheck(peal_comm *comm, const peali_call *c)
+/* Of a call that is KNOWN all but the buffers was right. A premultiplied sum asks for more. */
+static peal_status recheck(const peal_comm *comm, const peali_call *c, bool known)
 {
-    const peali_recent *r = recent(comm, c);
-    return alike(r, c) && c->op != PEAL_PREMUL_SUM ? check_buffers(comm, c, c->count * peal_type_bytes(c->type))
-                                                      : check(comm, c);
+    return known && c->op != PEAL_PREMUL_SUM ? check_buffers(comm, c, c->count * peal_type_bytes(c->type)) : check(comm, c);
 }
 
 /* Nothing is combined: any op will do that the type takes. */
@@ -136,9 +134,10 @@ static void learn(peal_comm *comm)
         comm->seen[comm->kind] = seen ? comm->seen[comm->kind] | bit : comm->seen[comm->kind] & ~bit;
 }
 
-static bool remembers(const peal_comm *comm, const peali_recent *r, const peali_call *c)
+/* Is the plan of R, which is of a call like C, still what C takes? */
+static bool holds(const peal_comm *comm, const peali_recent *r, const peali_call *c)
 {
-    return alike(r, c) && r->made == comm->plans.made && r->forced == comm->forced[c->kind] &&
+    return r->made == comm->plans.made && r->forced == comm->forced[c->kind] &&
            r->slice_bytes == comm->slice_bytes && r->seen == (comm->seen[c->kind] >> r->size & 1);
 }
 
@@ -164,11 +163,11 @@ static peal_status choose(peal_comm *comm, const peali_call *c, bool part, peali
     return PEAL_OK;
 }
 
-static peal_status start(peal_comm *comm, const peali_call *c, const peali_signature *as)
+/* R: where it is remembered; KNOWN: it is. */
+static peal_status start(peal_comm *comm, const peali_call *c, const peali_signature *as, peali_recent *r, bool known)
 {
     learn(comm);
-    peali_recent *r = recent(comm, c);
-    peal_status status = remembers(comm, r, c) ? PEAL_OK : choose(comm, c, as, r);
+    peal_status status = known && holds(comm, r, c) ? PEAL_OK : choose(comm, c, as, r);
     if (status != PEAL_OK)
         return status;
     (*r->calls)++;
@@ -189,10 +188,10 @@ void peali_coll_number(peal_comm *comm, peal_status status)
     comm->refused += status != PEAL_OK;
 }
 
-static peal_status begin_on_host(peal_comm *comm, const peali_call *c)
+static peal_status begin_on_host(peal_comm *comm, const peali_call *c, peali_recent *r, bool known)
 {
     const peali_job empty = {.kind = c->kind, .type = c->type, .op = c->op, .root = c->root};
-    peal_status status = c->count > 0 ? start(comm, c, NULL) : PEAL_OK;
+    peal_status status = c->count > 0 ? start(comm, c, NULL, r, known) : PEAL_OK;
     if (c->count == 0)
         peali_run_nothing(comm->runner, &empty, comm->sequence);
     else if (status != PEAL_OK)
@@ -215,7 +214,9 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
     }
     if (comm->request.comm)
         return peali_coll_refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
-    peal_status status = recheck(comm, c);
+    peali_recent *r = recent(comm, c);
+    const bool known = alike(r, c);
+    peal_status status = recheck(comm, c, known);
     if (status != PEAL_OK)
         peali_run_refused(comm->runner, comm->sequence);
     else
@@ -226,7 +227,7 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
     if (status != PEAL_OK)
         peali_coll_number(comm, status);
     else
-        status = device ? peali_device_call(comm, c) : begin_on_host(comm, c);
+        status = device ? peali_device_call(comm, c) : begin_on_host(comm, c, r, known);
     if (status == PEAL_OK)
         *request = peali_request_begin(comm, !device && c->count > 0);
     return status;
@@ -236,16 +237,17 @@ static peal_status collective(peal_comm *comm, const peali_call *c)
 {
     peal_request *request;
     peal_status status = begin(comm, c, &request);
-    return status == PEAL_OK ? peal_wait(&request) : status;
+    return status == PEAL_OK ? peali_request_finish(request) : status;
 }
 
 peal_status peali_coll_gather(peal_comm *comm, const peali_signature *as, const void *mine, void *all, size_t bytes)
 {
-    peal_status status = start(comm, &(peali_call){PEAL_ALLGATHER, mine, all, bytes, PEAL_UINT8, PEAL_SUM, 0, NULL}, as);
+    const peali_call c = {PEAL_ALLGATHER, mine, all, bytes, PEAL_UINT8, PEAL_SUM, 0, NULL};
+    peali_recent *r = recent(comm, &c);
+    peal_status status = start(comm, &c, as, r, alike(r, &c));
     if (status != PEAL_OK)
         peali_run_lost(comm->runner, as, status);
-    peal_request *request = peali_request_begin(comm, true);
-    return peal_wait(&request);
+    return peali_request_finish(peali_request_begin(comm, true));
 }
 
 peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,

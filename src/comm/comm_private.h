@@ -97,8 +97,12 @@ PEAL_MUST_CHECK peal_status peali_coll_gather(peal_comm *comm, const peali_signa
 void peali_request_own(peal_comm *comm);
 bool peali_request_owns(const peal_comm *comm);
 
-/* The request of the call that was just started on COMM; RUNS: it is not over yet. End aborts a call that is under way (logged). */
+/*
+ * The request of the call that was just started on COMM; RUNS: it is not over yet. Finish: the thread that began it waits for it.
+ * End aborts a call that is under way (logged).
+ */
 peal_request *peali_request_begin(peal_comm *comm, bool runs);
+peal_status peali_request_finish(peal_request *request);
 void peali_request_end(peal_comm *comm);
 
 /* Whose schedules calls of KIND take: a barrier has none of its own. */

@@ -124,15 +124,22 @@ peal_status peal_test(peal_request **request)
     return take(request);
 }
 
+peal_status peali_request_finish(peal_request *request)
+{
+    while (request->status == PEAL_IN_PROGRESS) {
+        drive();
+        if (request->status == PEAL_IN_PROGRESS)
+            peali_run_rest(request->comm->runner);
+    }
+    return take(&request);
+}
+
 peal_status peal_wait(peal_request **request)
 {
     peal_status status = check(request, "peal_wait");
     if (status != PEAL_OK)
         return status;
-    while ((*request)->status == PEAL_IN_PROGRESS) {
-        drive();
-        if ((*request)->status == PEAL_IN_PROGRESS)
-            peali_run_rest((*request)->comm->runner);
-    }
-    return take(request);
+    peal_request *own = *request;
+    *request = NULL;
+    return peali_request_finish(own);
 }

@@ -31,6 +31,7 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     r->lead_bytes = sizeof r->signature + peali_plan_eager(setting->net->nranks);
     r->me = setting->me;
     r->heard = -1;
+    r->quarrel = (peali_quarrel){.one_rank = -1, .other_rank = -1};
     r->lands = setting->lands;
     r->title = setting->title ? setting->title : "";
     r->world = setting->world;
@@ -273,7 +274,6 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     peali_run_note(r, &r->signature);
     r->begun = false;
     r->dissenter = -1;
-    r->quarrel = (peali_quarrel){.one_rank = -1, .other_rank = -1};
     r->left = plan->job.slices;
     r->idle = 0;
     r->idle_ns = r->waited_ns = r->waits_ns = 0;
