@@ -228,6 +228,17 @@ static void test_sra_knomial(void **state)
         }
 }
 
+/* One instruction to each sum and to each message that comes back, and one to pass on what a rank has, whoever gets it. */
+static void test_grid(void **state)
+{
+    for (int n = 8; n <= MOST_RANKS; n *= 2)
+        for (int r = 0; r < n; r++) {
+            shape push = shape_of("grid", n, n, PEALI_PUSH, r);
+            assert_int_equal(push.reduces, 2 + (n > 32));
+            assert_int_equal(push.copies, 6);
+        }
+}
+
 static void test_tree_keeps_its_shape(void **state)
 {
     for (int r = 0; r < 16; r++) {
@@ -262,6 +273,7 @@ int main(void)
         cmocka_unit_test(test_two_shot_within_reach), cmocka_unit_test(test_ring_over_messages),
         cmocka_unit_test(test_ring_keeps_its_shape),  cmocka_unit_test(test_one_shot_push),
         cmocka_unit_test(test_recursive_multiplying), cmocka_unit_test(test_sra_knomial),
+        cmocka_unit_test(test_grid),
         cmocka_unit_test(test_tree_keeps_its_shape),  cmocka_unit_test(test_place),
         cmocka_unit_test(test_shown),                 cmocka_unit_test(test_many_ranks_of_many_nodes),
     };

@@ -131,7 +131,11 @@ static void test_hosts(void **state)
     assert_string_equal(on_hosts(PEAL_ALLREDUCE, 2, 1024), "ring");
 }
 
-/* By the cost model, how many times as long as the best in levels (allreduce), or of all, what the table takes between hosts is. */
+/*
+ * By the cost model, how many times as long as the best in levels (allreduce, reduce-scatter), or of all, what the table takes
+ * between hosts is. Of a reduce-scatter of 4 KiB among 4 hosts of 2, by network namespaces, knomial takes 674 us and hierarchical
+ * 408, where the model has it the other way round: it does not know that ranks of a host share what sends their messages.
+ */
 static double excess(const peal_problem *p, size_t bytes)
 {
     double best = INFINITY;
@@ -139,7 +143,8 @@ static double excess(const peal_problem *p, size_t bytes)
     peali_tuning_choice c = peali_tuning_choose(peali_tuning_find(&table, p->kind, "ucx", p->nranks, p->nnodes), p, bytes);
     peali_cost_example(&params);
     for (int i = 0; peali_algos[i]; i++) {
-        bool levels = p->kind != PEAL_ALLREDUCE || strncmp(peali_algos[i]->name, "hierarchical", 12) == 0;
+        bool sums = p->kind == PEAL_ALLREDUCE || p->kind == PEAL_REDUCE_SCATTER;
+        bool levels = !sums || strncmp(peali_algos[i]->name, "hierarchical", 12) == 0;
         if (peali_algos[i]->kind == p->kind && levels && peali_algo_fits(peali_algos[i], p))
             best = fmin(best, peali_cost_best_slices(peali_algos[i], p, bytes, &params).ns);
     }

@@ -89,6 +89,15 @@ static inline int peal_log2_ceil(int n)
     return l;
 }
 
+/* The least L with BASE^L >= N. */
+static inline int peal_log_ceil(int n, int base)
+{
+    int l = 0;
+    for (int64_t reach = 1; reach < n; reach *= base)
+        l++;
+    return l;
+}
+
 /* The greatest L with 2^L <= N. */
 static inline int peal_log2_floor(int n)
 {
@@ -161,6 +170,9 @@ typedef struct peal_levels {
 } peal_levels;
 PEAL_PUBLIC void peal_run_levels(peal_sched *s, const peal_problem *p, int rank, const peal_levels *levels);
 
+/* Likewise, with every Q ranks in a row in place of nodes; Q divides N. */
+PEAL_PUBLIC void peal_run_rows(peal_sched *s, const peal_problem *p, int rank, int q, const peal_levels *levels);
+
 /*
  * Runs ACROSS among the first ranks of the nodes, of which RANK is one: an allreduce of one block, or an allgather of the blocks of
  * the nodes, all of one size. Its IN is OUT.
@@ -195,6 +207,15 @@ typedef struct peal_tree {
 } peal_tree;
 PEAL_PUBLIC peal_tree peal_tree_of(int tree, int n, int rank);
 PEAL_PUBLIC int peal_tree_root(int tree, int n);
+
+/*
+ * The largest prime factor of N (1: 1). The largest divisor of N that is at most MOST. And the largest factor of N > 1 where that
+ * is the product of the fewest factors up to MOST, as even as N allows: 64 of up to 8 is 8 x 8, 32 of up to 4 is 4 x 4 x 2; if its
+ * largest prime is above MOST, that.
+ */
+PEAL_PUBLIC int peal_largest_prime(int n);
+PEAL_PUBLIC int peal_largest_divisor(int n, int most);
+PEAL_PUBLIC int peal_largest_factor(int n, int most);
 
 #ifdef __cplusplus
 }

@@ -31,18 +31,10 @@ static int ceil_div(int a, int b)
     return (a - 1) / b + 1;
 }
 
-static int rounds_of(int n)
-{
-    int l = 0;
-    while (power(MOST_TEAMS, l) < n)
-        l++;
-    return l;
-}
-
 /* The teams that N ranks come of: about as many in each round, so that a round less is left, and of one size where N allows it. */
 static int teams_of(int n)
 {
-    int l = rounds_of(n), least = ceil_div(n, (int)power(MOST_TEAMS, l - 1)), teams = least;
+    int l = peal_log_ceil(n, MOST_TEAMS), least = ceil_div(n, (int)power(MOST_TEAMS, l - 1)), teams = least;
     while (power(teams + 1, l) <= n)
         teams++;
     for (int divisor = teams; divisor >= least; divisor--)
@@ -144,7 +136,7 @@ static int most_slots(int n)
 static peal_bill bill(const peal_problem *p)
 {
     int n = p->nranks;
-    return (peal_bill){.blocks = 1, .rounds = rounds_of(n), .sent = most_sent(n), .slots = most_slots(n)};
+    return (peal_bill){.blocks = 1, .rounds = peal_log_ceil(n, MOST_TEAMS), .sent = most_sent(n), .slots = most_slots(n)};
 }
 
 const peal_algo peal_algo_allreduce_recursive_multiplying = {"recursive_multiplying", PEAL_ALLREDUCE, 0, NULL, build, bill};

@@ -31,40 +31,14 @@ extern const peal_algo peal_algo_reduce_scatter_direct, peal_algo_allgather_dire
 
 enum { FEW = 4, MOST_RANKS = 64 }; /* of a team: by choice, and of a prime */
 
-static int largest_prime(int n)
-{
-    int prime = 1;
-    for (int i = 2; i <= n; i++)
-        for (; n % i == 0; n /= i)
-            prime = i;
-    return prime;
-}
-
 static int fits(const peal_problem *p)
 {
-    return largest_prime(p->nranks) <= MOST_RANKS;
+    return peal_largest_prime(p->nranks) <= MOST_RANKS;
 }
 
-/* Whether N is a product of up to ROUNDS factors of up to MOST. */
-static int splits(int n, int rounds, int most)
-{
-    if (n == 1 || rounds == 0)
-        return n == 1;
-    for (int factor = most; factor > 1; factor--)
-        if (n % factor == 0 && splits(n / factor, rounds - 1, factor))
-            return 1;
-    return 0;
-}
-
-/* The largest factor of N > 1: a prime above 4, else that which is least among the products of fewest factors. */
 static int team_of(int n)
 {
-    int prime = largest_prime(n);
-    for (int rounds = 1; prime <= FEW; rounds++)
-        for (int team = prime; team <= FEW; team++)
-            if (splits(n, rounds, team))
-                return team;
-    return prime;
+    return peal_largest_factor(n, FEW);
 }
 
 /* PARTS parts from PART on, of which this rank has the sum of the STRIDE ranks around it, become sums of all, and come to all. */

@@ -164,6 +164,22 @@ void peal_run_levels(peal_sched *s, const peal_problem *p, int rank, const peal_
     peali_free(l.first);
 }
 
+void peal_run_rows(peal_sched *s, const peal_problem *p, int rank, int q, const peal_levels *how)
+{
+    peal_problem rows = *p;
+    int *row = peali_alloc((size_t)p->nranks, sizeof *row);
+    if (!row) {
+        s->error = PEAL_ERR_MEMORY;
+        return;
+    }
+    for (int r = 0; r < p->nranks; r++)
+        row[r] = r / q;
+    rows.node = row;
+    rows.nnodes = p->nranks / q;
+    peal_run_levels(s, &rows, rank, how);
+    peali_free(row);
+}
+
 void peal_run_leaders(peal_sched *s, const peal_problem *p, int rank, const peal_algo *across)
 {
     peal_problem leaders = {.kind = across->kind, .op = p->op, .nranks = p->nnodes, .nnodes = 1};

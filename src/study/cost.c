@@ -51,13 +51,33 @@ static part direct(const peal_bill *b, peal_kind kind, int n)
     return (part){b->rounds, messages - b->rounds, sent, messages, sent, sums, sums};
 }
 
-/* A team's messages all at once; those of the reduce-scatter, which are half of all, have a slot each. */
+/* A team's messages all at once; those of the reduce-scatter have a slot each, and by itself the sum has one. */
 static part sra_knomial(const peal_bill *b, peal_kind kind, int n)
 {
     part p = regular(b, kind, n);
-    p.messages = 2.0 * b->slots;
+    p.messages = kind == PEAL_ALLREDUCE ? 2.0 * b->slots : b->slots - b->rounds;
     p.queued = p.messages - p.rounds;
     return p;
+}
+
+static void add(part *to, peal_kind kind, const char *name, int n, double shares, double of);
+
+static part grid(const peal_bill *b, peal_kind kind, int n)
+{
+    part p = {0};
+    add(&p, PEAL_REDUCE_SCATTER, "direct", b->blocks, 1, 1);
+    add(&p, PEAL_ALLREDUCE, "recursive_multiplying", n / b->blocks, 1, b->blocks);
+    add(&p, PEAL_ALLGATHER, "direct", b->blocks, 1, 1);
+    return p;
+}
+
+/* A reduce: all that come to the root come through one port; its children get as much meanwhile, from theirs. */
+static part knomial(const peal_bill *b, peal_kind kind, int n)
+{
+    double all = b->slots;
+    if (kind == PEAL_REDUCE_SCATTER)
+        return sra_knomial(b, kind, n);
+    return (part){b->rounds, 0, all, b->rounds, all, all, all};
 }
 
 /* A chain of messages, which the bill counts, may pass by some rounds of a rank. Ranges that wrap, as one may in every round but
@@ -117,7 +137,8 @@ static const struct form {
     {"circulant", circulant}, {"recursive_doubling", recursive_doubling}, {"rabenseifner", rabenseifner},
     {"binomial", binomial},   {"double_binary_tree", trees},              {"two_tree", trees},
     {"direct", direct},       {"one_shot", direct},                       {"two_shot", direct},
-    {"sra_knomial", sra_knomial},
+    {"sra_knomial", sra_knomial},  {"grid", grid},                       {"grid_wide", grid},
+    {"knomial", knomial},
 };
 
 static part part_of(const peal_algo *algo, const peal_problem *problem)
