@@ -1,5 +1,6 @@
 /* peal sim: what the model and the simulator say that algorithms take on a machine of the given figures. */
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@ typedef struct request {
 typedef struct entrant {
     const peal_algo *algo;
     peali_slicing best;
-    double ns; /* simulated; below 0: not */
+    double ns;   /* simulated; below 0: not */
+    bool failed; /* its simulation did: it does not come to an end, or memory ran out */
 } entrant;
 
 static void usage(FILE *to)
@@ -143,20 +145,22 @@ static void predict(const request *q, entrant *e, size_t bytes)
     peal_bill bill = e->algo->bill(&q->problem);
     e->best = peali_cost_best_slices(e->algo, &q->problem, bytes, &q->params);
     e->ns = -1;
+    e->failed = false;
     if ((double)bill.sent * q->problem.nranks * e->best.slices > MOST_MESSAGES)
         return;
     peali_sim_case what = {e->algo, &q->problem, bytes, e->best.slices, e->best.window, false};
-    if (peali_sim(&what, &q->params, &e->ns, NULL) != PEAL_OK)
-        e->ns = -1;
+    e->failed = peali_sim(&what, &q->params, &e->ns, NULL) != PEAL_OK; /* logged */
 }
 
 static double time_of(const entrant *e)
 {
-    return e->ns < 0 ? e->best.ns : e->ns;
+    return e->failed ? INFINITY : e->ns < 0 ? e->best.ns : e->ns;
 }
 
-static void print_size(const request *q, entrant *entrants, int n, size_t bytes)
+/* True where all came to their end. */
+static bool print_size(const request *q, entrant *entrants, int n, size_t bytes)
 {
+    bool all = true;
     const entrant *winner = entrants;
     char size[24], simulated[32];
     for (int i = 0; i < n; i++) {
@@ -165,10 +169,12 @@ static void print_size(const request *q, entrant *entrants, int n, size_t bytes)
     }
     for (int i = 0; i < n; i++) {
         const entrant *e = &entrants[i];
-        snprintf(simulated, sizeof simulated, e->ns < 0 ? "too many" : "%.2f", e->ns / 1e3);
+        snprintf(simulated, sizeof simulated, e->failed ? "fails" : e->ns < 0 ? "too many" : "%.2f", e->ns / 1e3);
+        all &= !e->failed;
         printf(" %11s %-21s %6d %6d %14.2f %14s%s\n", peali_bytes_text(bytes, size), e->algo->name, e->best.slices, e->best.window,
-               e->best.ns / 1e3, simulated, e == winner ? "  <- winner" : "");
+               e->best.ns / 1e3, simulated, e == winner && !e->failed ? "  <- winner" : "");
     }
+    return all;
 }
 
 static int predict_all(const request *q)
@@ -184,12 +190,13 @@ static int predict_all(const request *q)
     printf("# K slices, W of them in flight: best by the closed form. The winner is that of the simulation where there is one.\n");
     printf("#%11s %-21s %6s %6s %14s %14s\n", "size", "variant", "K", "W", "closed(us)", "simulated(us)");
     size_t last = 0;
+    bool all = true;
     for (double bytes = (double)q->min_bytes; bytes <= (double)q->max_bytes; bytes *= q->factor) {
         if ((size_t)bytes > last)
-            print_size(q, entrants, n, (size_t)bytes);
+            all &= print_size(q, entrants, n, (size_t)bytes);
         last = (size_t)bytes;
     }
-    return 0;
+    return all ? 0 : 1;
 }
 
 int peali_cmd_sim(int argc, char **argv)

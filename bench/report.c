@@ -59,22 +59,26 @@ static int width(const peali_runner *runner)
     return length > 11 ? length : 11;
 }
 
+/* The quickest of the rows from FIRST on that are right, but for OTHER; NULL: there is none. */
+static const peali_row *quickest(const peali_race *race, const peali_row *first, const peali_row *other)
+{
+    const peali_row *best = NULL;
+    for (const peali_row *row = first; row < first + race->nrunners; row++)
+        if (row != other && row->wrong == 0 && (!best || row->median_us < best->median_us))
+            best = row;
+    return best;
+}
+
 /* One line of the winners' table: the rows of one problem, from FIRST on. */
 static void contest(const peali_race *race, const peali_row *first)
 {
-    const peali_row *best = first, *second = NULL;
+    const peali_row *best = quickest(race, first, NULL), *second = quickest(race, first, best);
     char bytes[24];
-    for (int i = 1; i < race->nrunners; i++)
-        if (first[i].median_us < best->median_us)
-            best = &first[i];
     printf(" %11s", peali_bytes_text(first->bytes, bytes));
-    for (int i = 0; i < race->nrunners; i++) {
+    for (int i = 0; i < race->nrunners; i++)
         printf(" %*.1f", width(&race->runners[i]), first[i].median_us);
-        if (&first[i] != best && (!second || first[i].median_us < second->median_us))
-            second = &first[i];
-    }
-    printf("  %s", peali_runner_label(&race->runners[best - first]));
-    if (second)
+    printf("  %s", best ? peali_runner_label(&race->runners[best - first]) : "none was right");
+    if (best && second)
         printf(", %.2f times as fast as the next", second->median_us / best->median_us);
     printf("%s\n", first->inplace ? " (in place)" : "");
 }
