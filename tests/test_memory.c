@@ -154,6 +154,25 @@ static void test_call_leaves_the_communicator(void **state)
     free(out);
 }
 
+/* A meeting place that is ended too early stays for the communicators that were made on it. */
+static void test_place_of_others(void **state)
+{
+    peal_threads *threads;
+    peal_comm *comms[2];
+    int32_t in = 7, out = 0;
+    assert_int_equal(peal_threads_create(1, &threads), PEAL_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(peal_comm_create_threads(threads, 0, &comms[i]), PEAL_OK);
+    peal_threads_destroy(&threads);
+    assert_null(threads);
+    assert_int_equal(log_lines(log_path, "peal_threads_destroy: communicators that were made on it are not destroyed yet"), 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(peal_allreduce(&in, &out, 1, PEAL_INT32, PEAL_SUM, comms[1], NULL), PEAL_OK);
+        assert_int_equal(out, 7);
+        peal_comm_destroy(&comms[i]);
+    }
+}
+
 typedef struct pair {
     pthread_barrier_t begun, failed;
     peal_status got[2];
@@ -201,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_call_leaves_the_communicator),
+        cmocka_unit_test(test_place_of_others),
         cmocka_unit_test(test_others_hear),
         cmocka_unit_test(test_lowering),
         cmocka_unit_test(test_shared),

@@ -131,7 +131,8 @@ PEAL_PUBLIC int peal_op_takes(peal_op op, peal_type type);
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_threads_create(int nranks, peal_threads **threads);
 
 /*
- * Ends the meeting place and writes NULL. Every communicator made on it has been destroyed before.
+ * Ends the meeting place and writes NULL. Every communicator made on it has been destroyed before; else that is logged, and what
+ * they need of it stays until they are.
  *
  * Threads: one, after all others have finished with it.
  */

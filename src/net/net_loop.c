@@ -60,7 +60,8 @@ struct world {
     struct loop_net *nets; /* by rank */
     struct pair *pairs;    /* by sender, then receiver */
     int index;             /* how many were made before it */
-    int left;              /* ranks that have not destroyed their net yet */
+    int left;              /* ranks that have not destroyed their net yet, */
+    int here;              /* and those of them that have one */
 };
 
 struct peal_threads {
@@ -70,6 +71,7 @@ struct peal_threads {
     int waiting;
     unsigned turn; /* meetings so far */
     bool broken;   /* a rank gave up waiting, and its MINE may be gone */
+    bool gone;     /* for its user: it ends with the last of its nets */
     unsigned *came; /* of each rank: the last meeting that it has come to, counted from 1 */
     const void **mine;
     int *made; /* nets that each rank has made */
@@ -243,6 +245,31 @@ static void world_free(struct world *w, int nranks)
     peali_arena_free(&memory);
 }
 
+static void threads_free(peal_threads *t)
+{
+    pthread_cond_destroy(&t->all_here);
+    pthread_mutex_destroy(&t->lock);
+    peali_free(t->came);
+    peali_free(t->mine);
+    peali_free(t->made);
+    peali_free(t);
+}
+
+/* Ends the worlds whose ranks have all gone, or where THREADS has gone, those that will come to nothing. */
+static void end_worlds(peal_threads *t)
+{
+    for (struct world **at = &t->worlds; *at;) {
+        struct world *w = *at;
+        bool over = w->left == 0 || (t->gone && w->here == 0);
+        if (over)
+            *at = w->next;
+        else
+            at = &w->next;
+        if (over)
+            world_free(w, t->nranks);
+    }
+}
+
 static void loop_destroy(peali_net *net)
 {
     struct loop_net *l = (struct loop_net *)net;
@@ -253,14 +280,13 @@ static void loop_destroy(peali_net *net)
         forget(between(l, peer, net->rank), &between(l, peer, net->rank)->recvs);
     }
     pthread_mutex_lock(&t->lock);
-    if (--w->left == 0) {
-        struct world **at = &t->worlds;
-        while (*at != w)
-            at = &(*at)->next;
-        *at = w->next;
-        world_free(w, t->nranks);
-    }
+    w->left--;
+    w->here--;
+    end_worlds(t);
+    bool last = t->gone && !t->worlds;
     pthread_mutex_unlock(&t->lock);
+    if (last)
+        threads_free(t);
 }
 
 static struct world *world_make(peal_threads *threads, int index)
@@ -296,6 +322,8 @@ static struct world *world_get(peal_threads *threads, int rank)
         w = w->next;
     if (!w)
         w = world_make(threads, index);
+    if (w)
+        w->here++;
     pthread_mutex_unlock(&threads->lock);
     return w;
 }
@@ -347,17 +375,16 @@ void peal_threads_destroy(peal_threads **threads)
     *threads = NULL;
     if (!t)
         return;
-    while (t->worlds) {
-        struct world *w = t->worlds;
-        t->worlds = w->next;
-        world_free(w, t->nranks);
-    }
-    pthread_cond_destroy(&t->all_here);
-    pthread_mutex_destroy(&t->lock);
-    peali_free(t->came);
-    peali_free(t->mine);
-    peali_free(t->made);
-    peali_free(t);
+    pthread_mutex_lock(&t->lock);
+    t->gone = true;
+    end_worlds(t);
+    bool used = t->worlds != NULL;
+    pthread_mutex_unlock(&t->lock);
+    if (used)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_threads_destroy: communicators that were made on it are not destroyed "
+                  "yet; what they need of it stays until they are");
+    else
+        threads_free(t);
 }
 
 int peali_threads_size(const peal_threads *threads)
