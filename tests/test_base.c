@@ -202,7 +202,8 @@ static int defaults(void)
 {
     const peali_config *c = peali_config_get();
     return c->log_level == PEALI_LOG_WARN && c->log_subsys == ~0u && !c->log_file && !c->algo && c->slice_bytes == 0 &&
-           c->timeout_ns == -1 && c->proto == -1 && c->max_ctas == 0 && c->scratch_bytes == 16 << 20 && c->p2p && !c->interpose;
+           c->timeout_ns == -1 && c->proto == -1 && c->max_ctas == 0 && c->scratch_bytes == 16 << 20 && c->p2p &&
+           c->interpose == -1;
 }
 
 static void config_defaults(void **state)
@@ -236,9 +237,9 @@ static void config_values(void **state)
                                     "PEAL_SLICE=1024G", "PEAL_SCRATCH=1099511627776", "PEAL_TIMEOUT=0", "PEAL_INTERPOSE=0"));
     assert_string_equal(said, "2 ffffffff - - 1099511627776 0 -1 0 1099511627776 1 0 0");
     in_child(print_config, SETTINGS("PEAL_SLICE=auto", "PEAL_TIMEOUT=1000000000", "PEAL_LOG=info", "PEAL_LOG_SUBSYS=graph"));
-    assert_string_equal(said, "1 8 - - 0 1000000000000000000 -1 0 16777216 1 0 0");
+    assert_string_equal(said, "1 8 - - 0 1000000000000000000 -1 0 16777216 1 0 -1");
     in_child(print_config, SETTINGS("PEAL_SLICE=3m", "PEAL_TIMEOUT=0.0000000019", "PEAL_LOG_SUBSYS=coll"));
-    assert_string_equal(said, "0 2 - - 3145728 1 -1 0 16777216 1 0 0");
+    assert_string_equal(said, "0 2 - - 3145728 1 -1 0 16777216 1 0 -1");
 }
 
 /* A wrong value: one line with the variable, its value and what is right, and the default in its place. */

@@ -241,7 +241,11 @@ static bool read_bit(const char *text, bool *bit)
 
 static bool read_interpose(const char *text, peali_config *c)
 {
-    return read_bit(text, &c->interpose);
+    static const char *const names[] = {"auto", "0", "1", NULL};
+    int i = find(text, strlen(text), names);
+    if (i >= 0)
+        c->interpose = i - 1;
+    return i >= 0;
 }
 
 static bool read_p2p(const char *text, peali_config *c)
@@ -309,8 +313,8 @@ static const struct variable {
     {"PEAL_PROXY_THREADS", "auto", "auto, or 1 to " DIGITS(PEALI_MOST_PROXY_THREADS),
      "How many threads of a process send and receive for its GPUs where messages in host memory go over ucx by tcp, if all ranks "
      "have so many; auto is one for every 4 cores of a rank, " DIGITS(PEALI_MOST_PROXY_THREADS) " at most.", read_proxy_threads},
-    {"PEAL_INTERPOSE", "0", "0 or 1", "1: libpeal_mpi takes the collectives of a program that is linked to it, as it does where "
-     "it is preloaded.", read_interpose},
+    {"PEAL_INTERPOSE", "auto", "auto, 0 or 1", "Whether libpeal_mpi takes the program's collectives; auto: where it is preloaded, "
+     "and not where the program is linked to it.", read_interpose},
 };
 enum { VARIABLES = sizeof(table) / sizeof(table[0]) };
 _Static_assert(VARIABLES <= sizeof(wrong) / sizeof(wrong[0]), "room for each variable");

@@ -42,7 +42,7 @@ typedef struct peali_config {
     bool p2p;               /* PEAL_P2P */
     int gdr;                /* PEAL_GDR */
     int proxy_threads;      /* PEAL_PROXY_THREADS, 0: Peal chooses */
-    bool interpose;         /* PEAL_INTERPOSE */
+    int interpose;          /* PEAL_INTERPOSE: 0 or 1; -1: where it is preloaded */
 } peali_config;
 
 /* The configuration; wrong variables have their default. Exported for libpeal_mpi. Threads: any. */

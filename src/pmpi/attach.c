@@ -104,7 +104,8 @@ static bool right_mpi(void)
 
 static void decide_wanted(void)
 {
-    phase_set((preloaded || peali_config_get()->interpose) && right_mpi() ? WANTED : UNWANTED);
+    const int asked = peali_config_get()->interpose;
+    phase_set((asked < 0 ? preloaded : asked) && right_mpi() ? WANTED : UNWANTED);
 }
 
 bool peali_attach_wanted(void)
