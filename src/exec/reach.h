@@ -18,7 +18,7 @@ enum {
     PEALI_REACH_LINE = 64,
     PEALI_REACH_OPERANDS = 256, /* of a sum that others help with: of 128 ranks, stored to as many */
     PEALI_REACH_QUARREL = 11, /* words of two calls that differ, and who made them */
-    PEALI_REACH_STUCK = 34,  /* words of a text on a message, and its way */
+    PEALI_REACH_STUCK = 38,  /* words of a text on a message, and its way */
 };
 
 /* A flag, and room for what is read together with it: the data of a small message, or a front. */

@@ -47,7 +47,7 @@ static void find_stuck(const peali_runner *r, char text[PEALI_REACH_STUCK * size
 {
     enum { BYTES = PEALI_REACH_STUCK * sizeof(uint64_t) };
     int32_t window = r->plan->job.window, first = peali_run_oldest(r), awaited = peali_run_awaits(r, &r->cursors[first]);
-    char way[PEALI_NET_WAY + 8];
+    char way[PEALI_NET_WAY + 8], rank[PEALI_RUN_RANK];
     text[0] = '\0';
     for (int32_t k = 0; k < window; k++) {
         const peali_cursor *c = &r->cursors[(first + k) % window];
@@ -56,7 +56,8 @@ static void find_stuck(const peali_runner *r, char text[PEALI_REACH_STUCK * size
             if ((i->kind != PEALI_I_SEND && i->kind != PEALI_I_RECV) || !peali_run_pending(r, c, no))
                 continue;
             peali_run_way(r, c, i, way, sizeof way);
-            snprintf(text, BYTES, "%s rank %d%s", i->kind == PEALI_I_SEND ? "to" : "from", (int)i->peer, way);
+            peali_run_rank(r, (int)i->peer, rank);
+            snprintf(text, BYTES, "%s rank %s%s", i->kind == PEALI_I_SEND ? "to" : "from", rank, way);
             return;
         }
     }
