@@ -92,6 +92,16 @@ static void expect(const peal_algo *algo, const peal_problem *p, const cost *wan
                  (int)found->sent, found->slots);
 }
 
+/* PEAL_ALGO, tables and reports know algorithms by name: of two with one nobody would get the second. */
+static void test_names(void **state)
+{
+    for (int i = 0; peali_algos[i]; i++) {
+        const peal_algo *found = peali_algo_find(peali_algos[i]->kind, peali_algos[i]->name);
+        if (found != peali_algos[i])
+            fail_msg("there are two algorithms %s %s", peal_kind_name(found->kind), found->name);
+    }
+}
+
 static void test_costs(void **state)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -341,9 +351,9 @@ static void test_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_costs), cmocka_unit_test(test_nodes),     cmocka_unit_test(test_any_levels),
-        cmocka_unit_test(test_parts), cmocka_unit_test(test_bad_calls), cmocka_unit_test(test_trees),
-        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_costs), cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_any_levels), cmocka_unit_test(test_parts), cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_trees),      cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
