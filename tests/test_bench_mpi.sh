@@ -58,9 +58,13 @@ grep -q ' bool *lxor *out openmpi' out && grep -q ' complex_double *prod *out op
 grep -q "MPI, the peer, has no type 'bf16'" out || die "a type that MPI has not is not named"
 
 # Ranks with different tables are told so.
-"$@" -n 1 env PEAL_TUNING=table "$peal" bench allreduce -b 16 -e 16 : -n 1 "$peal" bench allreduce -b 16 -e 16 > out 2>&1 &&
+small="bench allreduce -b 16 -e 16"
+"$@" -n 1 env PEAL_TUNING=table "$peal" $small : -n 1 "$peal" $small > out 2>&1 &&
     die "different tables are not refused"
-grep -q 'the table of PEAL_TUNING differs on rank' out || die "different tables are not named"
+grep -q 'no communicator: the table of PEAL_TUNING differs on rank' out || die "different tables are not named"
+"$@" -n 1 env PEAL_SLICE=64K PEAL_SHM=off "$peal" $small : -n 1 "$peal" $small > out 2>&1 &&
+    die "different variables are not refused"
+grep -q 'no communicator: PEAL_SLICE, PEAL_SHM differ on rank 1; set them alike' out || die "variables that differ are not named"
 
 # A process alone: by nobody's launcher, and by another MPI's.
 "$peal" bench allreduce -b 16 -e 16 > out 2>&1

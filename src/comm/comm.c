@@ -26,13 +26,19 @@ enum {
 
 static int made; /* communicators of this process, those that failed too: of threads each has its own */
 
+/* What must be equal on all ranks. */
+enum { SETTINGS = 10 };
+static const char *const settings[SETTINGS] = {
+    "PEAL_ALGO", "PEAL_SLICE", "the transport (PEAL_NET)", "PEAL_NODES",    "PEAL_LEVEL",
+    "PEAL_SHM",  "PEAL_PROTO", "PEAL_ENGINES",             "PEAL_MAX_CTAS", "the table of PEAL_TUNING"};
+
 /* What every rank tells all others at the start; plain data, no padding. */
 typedef struct hello {
     peali_place place;
     peali_host_card host;
     uint64_t node[2]; /* the name of its node */
     uint64_t shown;  /* address of this rank's public memory, in its process */
-    uint64_t config; /* hash of the variables that must be equal on all ranks */
+    uint32_t config[SETTINGS]; /* hashes of them */
     uint64_t card;   /* bytes of its transport's card */
     uint64_t number; /* of this communicator among those that its process made, */
     uint64_t world;  /* and of the process among all that were started together */
@@ -44,15 +50,33 @@ static uint64_t text_hash(const char *text, uint64_t seed)
     return XXH3_64bits_withSeed(text ? text : "", text ? strlen(text) : 0, seed);
 }
 
-static uint64_t config_hash(const char *transport)
+static uint32_t number_hash(int64_t number)
+{
+    return XXH32(&number, sizeof number, 0);
+}
+
+static void hash_settings(const char *transport, uint32_t *to)
 {
     const peali_config *c = peali_config_get();
     const peali_tuning *tuning = peali_tuning_get();
-    uint64_t h = text_hash(c->level, text_hash(c->nodes, text_hash(transport, text_hash(c->algo, 0))));
-    h = XXH3_64bits_withSeed(&c->slice_bytes, sizeof c->slice_bytes, h) ^ c->shm;
-    const int64_t device[] = {c->proto, c->max_ctas, c->engines_bytes};
-    h = XXH3_64bits_withSeed(device, sizeof device, h);
-    return tuning ? h ^ peali_tuning_hash(tuning) : h;
+    const uint32_t hashes[SETTINGS] = {
+        (uint32_t)text_hash(c->algo, 0), number_hash(c->slice_bytes), (uint32_t)text_hash(transport, 0),
+        (uint32_t)text_hash(c->nodes, 0), (uint32_t)text_hash(c->level, 0), number_hash(c->shm), number_hash(c->proto),
+        number_hash(c->engines_bytes), number_hash(c->max_ctas), tuning ? number_hash((int64_t)peali_tuning_hash(tuning)) : 0};
+    memcpy(to, hashes, sizeof hashes);
+}
+
+/* Says which settings THEIRS, of rank R, are others than OURS. */
+static void say_settings(int rank, int r, const uint32_t *ours, const uint32_t *theirs)
+{
+    char which[256] = "";
+    size_t at = 0;
+    int n = 0;
+    for (int i = 0; i < SETTINGS; i++)
+        if (ours[i] != theirs[i])
+            at += (size_t)snprintf(which + at, sizeof which - at, "%s%s", n++ ? ", " : "", settings[i]);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "no communicator: %s differ%s on rank %d; set %s alike on all ranks", which,
+              n > 1 ? "" : "s", r, n > 1 ? "them" : "it");
 }
 
 /* The first status that any rank failed with; PEAL_ERR_CONFIG where their variables differ. */
@@ -65,10 +89,8 @@ static peal_status agree(const hello *all, int n, int rank)
             return (peal_status)all[r].status;
         }
     for (int r = 0; r < n; r++)
-        if (all[r].config != all[rank].config) {
-            peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank,
-                      "no communicator: PEAL_ALGO, PEAL_SLICE, PEAL_NET, PEAL_NODES, PEAL_LEVEL, PEAL_SHM, PEAL_PROTO, "
-                      "PEAL_ENGINES, PEAL_MAX_CTAS or the table of PEAL_TUNING differs on rank %d; set them alike", r);
+        if (memcmp(all[r].config, all[rank].config, sizeof all[r].config) != 0) {
+            say_settings(rank, r, all[rank].config, all[r].config);
             return PEAL_ERR_CONFIG;
         }
     return PEAL_OK;
@@ -412,7 +434,7 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
         mine.status = PEAL_ERR_MEMORY;
     if (mine.status == PEAL_OK)
         mine.status = show(comm, boot->threads, &mine);
-    mine.config = config_hash(comm->net->name);
+    hash_settings(comm->net->name, mine.config);
     mine.card = comm->net->card_bytes;
     mine.world = (uint64_t)boot->place;
     mine.number = (uint64_t)peali_add_relaxed(&made, 1) + 1;
