@@ -144,6 +144,8 @@ static void no_memory(void **state)
         if (status == PEAL_OK)
             status = peali_net_loop_create(threads, 0, &net);
         peali_alloc_fail_at(0);
+        if (net)
+            net->destroy(net);
         peal_threads_destroy(&threads);
         if (status == PEAL_OK)
             break;
