@@ -28,15 +28,18 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t
 #define cuIpcGetMemHandle peali_get_call
 #define cuIpcOpenMemHandle_v2 peali_open_call
 #define cuGraphKernelNodeGetParams_v2 peali_node_call
+#define cuLaunchKernelEx peali_launch_call
 peali_cu_result peali_uuid_call(peali_cu_uuid *, peali_cu_device);
 peali_cu_result peali_get_call(peali_cu_ipc *, peali_cu_ptr);
 peali_cu_result peali_open_call(peali_cu_ptr *, peali_cu_ipc, unsigned);
 peali_cu_result peali_node_call(peali_cu_node, peali_cu_kernel_node *);
+peali_cu_result peali_launch_call(const peali_cu_launch *, peali_cu_func, void **, void **);
 PEALI_CUDA_FUNCTIONS(SAME)
 #undef cuDeviceGetUuid_v2
 #undef cuIpcGetMemHandle
 #undef cuIpcOpenMemHandle_v2
 #undef cuGraphKernelNodeGetParams_v2
+#undef cuLaunchKernelEx
 
 static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetUuid_v2), CUresult (*)(CUuuid *, CUdevice)), "");
 static_assert(__builtin_types_compatible_p(__typeof__(&cuIpcGetMemHandle), CUresult (*)(CUipcMemHandle *, CUdeviceptr)), "");
@@ -47,6 +50,16 @@ static_assert(__builtin_types_compatible_p(__typeof__(&cuGraphKernelNodeGetParam
 static_assert(sizeof(peali_cu_kernel_node) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2), "");
 static_assert(offsetof(peali_cu_kernel_node, grid) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX), "");
 static_assert(offsetof(peali_cu_kernel_node, context) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ctx), "");
+typedef CUresult launch_kernel(const CUlaunchConfig *, CUfunction, void **, void **);
+static_assert(__builtin_types_compatible_p(__typeof__(&cuLaunchKernelEx), launch_kernel *), "");
+static_assert(sizeof(peali_cu_launch) == sizeof(CUlaunchConfig), "");
+static_assert(offsetof(peali_cu_launch, block) == offsetof(CUlaunchConfig, blockDimX), "");
+static_assert(offsetof(peali_cu_launch, stream) == offsetof(CUlaunchConfig, hStream), "");
+static_assert(offsetof(peali_cu_launch, nattributes) == offsetof(CUlaunchConfig, numAttrs), "");
+static_assert(sizeof(peali_cu_launch_attribute) == sizeof(CUlaunchAttribute), "");
+static_assert(offsetof(peali_cu_launch_attribute, value) == offsetof(CUlaunchAttribute, value), "");
+static_assert(PEALI_CU_LAUNCH_SERIALIZATION == (int)CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, "");
+static_assert(PEALI_CU_FUNC_PTX == (int)CU_FUNC_ATTRIBUTE_PTX_VERSION, "");
 static_assert(PEALI_CU_NODE_KERNEL == (int)CU_GRAPH_NODE_TYPE_KERNEL, "");
 static_assert(sizeof(peali_cu_uuid) == sizeof(CUuuid) && sizeof(peali_cu_ipc) == sizeof(CUipcMemHandle), "");
 

@@ -201,16 +201,22 @@ static void on_threads(void **state)
     run_threads(2, (plan){2, -1, 2, false});
     run_threads(4, (plan){4, -1, 1, false});
     run_threads(4, (plan){2, -1, 1, false}); /* two ranks on each device */
+    const int early = fake_cuda_early();
+    setenv("FAKE_CUDA_PTX", "80", 1); /* kernels of which none may begin early: the fake refuses it */
     run_threads(3, (plan){1, -1, 1, false});
+    unsetenv("FAKE_CUDA_PTX");
+    assert_int_equal(fake_cuda_early(), early);
 }
 
 /* The first communicator is made, and its first call is, while the rank's stream is captured. */
 static void in_captures(void **state)
 {
+    const int early = fake_cuda_early();
     for (int mode = PEALI_CU_CAPTURE_GLOBAL; mode <= PEALI_CU_CAPTURE_RELAXED; mode++) {
         run_threads(2, (plan){2, mode, 1, false});
         run_threads(2, (plan){1, mode, 1, false});
     }
+    assert_int_equal(fake_cuda_early(), early + 3 * 2 * 2 * 4); /* modes, plans, ranks, launches: all of them */
 }
 
 static int descriptors(void)
@@ -580,11 +586,11 @@ int main(int argc, char **argv)
     if (argc == 7 && strcmp(argv[1], "--rank") == 0)
         return be_rank(argv + 2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_context), cmocka_unit_test(on_threads), cmocka_unit_test(in_captures), cmocka_unit_test(memory_flat),
-        cmocka_unit_test(on_processes), cmocka_unit_test(right_sums), cmocka_unit_test(scratch_share),
-        cmocka_unit_test(each_fails), cmocka_unit_test(each_fails_staged), cmocka_unit_test(one_way),
-        cmocka_unit_test(abort_frees), cmocka_unit_test(beside_a_capture), cmocka_unit_test(refused_in_a_capture),
-        cmocka_unit_test(kinds_of_memory),
+        cmocka_unit_test(no_context), cmocka_unit_test(on_threads), cmocka_unit_test(in_captures),
+        cmocka_unit_test(memory_flat), cmocka_unit_test(on_processes), cmocka_unit_test(right_sums),
+        cmocka_unit_test(scratch_share), cmocka_unit_test(each_fails), cmocka_unit_test(each_fails_staged),
+        cmocka_unit_test(one_way), cmocka_unit_test(abort_frees), cmocka_unit_test(beside_a_capture),
+        cmocka_unit_test(refused_in_a_capture), cmocka_unit_test(kinds_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void test_steps(void **state)
 {
     static const char *const symbols[] = {"cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate", "cuMemsetD8Async", "cuMemcpyAsync",
                                           "cuCtxPushCurrent_v2", "cuPointerGetAttributes", "cuStreamIsCapturing",
-                                          "cuThreadExchangeStreamCaptureMode", "cuCtxGetCurrent", "cuLaunchKernel"};
+                                          "cuThreadExchangeStreamCaptureMode", "cuCtxGetCurrent", "cuLaunchKernelEx"};
     for (size_t k = 0; k < sizeof symbols / sizeof symbols[0]; k++)
         for (int number = 1; play(NULL, 2, number % 2 ? FIRST : LATER, symbols[k], number); number++)
             ;
@@ -175,7 +175,7 @@ static void not_captured(seat *s)
     SEAT_CHECK(s, sum(s, at) == PEAL_OK);
     SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
     if (last) {
-        fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
+        fake_cuda_fail("cuLaunchKernelEx", 1, PEALI_CU_OUT_OF_MEMORY);
         SEAT_CHECK(s, capture(s, at) == PEAL_ERR_MEMORY);
         seat_must(cuStreamBeginCapture_v2(s->stream, PEALI_CU_CAPTURE_GLOBAL), "cuStreamBeginCapture");
         (void)s->cu->CtxSynchronize(); /* which that forbids */

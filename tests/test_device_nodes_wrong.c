@@ -209,7 +209,7 @@ static void not_launched(seat *s)
     SEAT_CHECK(s, peal_allreduce(&host, &host, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
     if (last) {
         await_others(s); /* the next launch is this rank's */
-        fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
+        fake_cuda_fail("cuLaunchKernelEx", 1, PEALI_CU_OUT_OF_MEMORY);
     }
     peal_status status = peal_allreduce(at, at, 5000, PEAL_INT32, PEAL_SUM, s->comm, s->stream);
     SEAT_CHECK(s, status == (last ? PEAL_ERR_MEMORY : PEAL_OK));

@@ -249,7 +249,7 @@ static void not_launched(seat *s)
     SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
     if (last) {
         await_others(s); /* the next launch of this process is this rank's */
-        fake_cuda_fail("cuLaunchKernel", 1, PEALI_CU_OUT_OF_MEMORY);
+        fake_cuda_fail("cuLaunchKernelEx", 1, PEALI_CU_OUT_OF_MEMORY);
     }
     SEAT_CHECK(s, call(&right, at, s->comm, s->stream) == (last ? PEAL_ERR_MEMORY : PEAL_OK));
     int64_t start = now_ms();

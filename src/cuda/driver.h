@@ -35,6 +35,21 @@ typedef struct peali_cu_kernel_node {
     peali_cu_ctx context;
 } peali_cu_kernel_node;
 
+typedef struct peali_cu_launch_attribute {
+    peali_cu_enum id;
+    char pad[4];
+    union {
+        int serialization;
+        char room[64];
+    } value;
+} peali_cu_launch_attribute;
+typedef struct peali_cu_launch {
+    unsigned grid[3], block[3], shared_bytes;
+    peali_cu_strm stream;
+    peali_cu_launch_attribute *attributes;
+    unsigned nattributes;
+} peali_cu_launch;
+
 enum {
     PEALI_CU_OUT_OF_MEMORY = 2, PEALI_CU_NO_DEVICE = 100, PEALI_CU_INVALID_IMAGE = 200, PEALI_CU_NO_BINARY = 209,
     PEALI_CU_NOT_FOUND = 500, PEALI_CU_NOT_READY = 600, PEALI_CU_PEER_ALREADY = 704, PEALI_CU_CAPTURE_IMPLICIT = 906, /* CUresult */
@@ -50,6 +65,8 @@ enum {
     PEALI_CU_POINTER_MEMORY = 2, PEALI_CU_POINTER_HOST = 4, PEALI_CU_POINTER_BUFFER = 7, /* CUpointer_attribute */
     PEALI_CU_POINTER_MANAGED = 8, PEALI_CU_POINTER_DEVICE = 9,
     PEALI_CU_NODE_KERNEL = 0, /* CUgraphNodeType */
+    PEALI_CU_FUNC_PTX = 5, /* CU_FUNC_ATTRIBUTE_PTX_VERSION: ten times the architecture that it was compiled for */
+    PEALI_CU_LAUNCH_SERIALIZATION = 6, /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
     PEALI_CU_DEVICE_SMS = 16, /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
     PEALI_CU_DEVICE_MAJOR = 75, PEALI_CU_DEVICE_MINOR = 76, /* CUdevice_attribute: compute capability */
     PEALI_CU_DEVICE_RDMA_FLUSHES = 117, PEALI_CU_DEVICE_RDMA_ORDERING = 118, /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_* */
@@ -118,8 +135,10 @@ enum {
       (peali_cu_lib *, const void *, peali_cu_enum *, void **, unsigned, peali_cu_enum *, void **, unsigned))                     \
     F(LibraryGetKernel, cuLibraryGetKernel, (peali_cu_kern *, peali_cu_lib, const char *))                                        \
     F(KernelGetFunction, cuKernelGetFunction, (peali_cu_func *, peali_cu_kern))                                                   \
+    F(FuncGetAttribute, cuFuncGetAttribute, (int *, peali_cu_enum, peali_cu_func))                                                \
     F(LaunchKernel, cuLaunchKernel,                                                                                               \
-      (peali_cu_func, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, peali_cu_strm, void **, void **))
+      (peali_cu_func, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, peali_cu_strm, void **, void **))     \
+    F(LaunchKernelEx, cuLaunchKernelEx, (const peali_cu_launch *, peali_cu_func, void **, void **))
 
 typedef struct peali_cuda_driver {
     int version; /* of CUDA, as the driver has it: 1000 * major + 10 * minor */

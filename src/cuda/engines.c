@@ -192,7 +192,7 @@ static void step(flight *f, uint8_t what, uint32_t ctas, peali_cu_strm stream)
     f->call->step = what;
     f->call->threads = what == PEALI_CUDA_REDUCE ? PEALI_CUDA_BLOCK : ALIGN_THREADS + PEALI_CUDA_BOARD;
     if (f->result == 0)
-        note(f, peali_team_kernel(f->team, f->call, ctas, stream), "cuLaunchKernel");
+        note(f, peali_team_kernel(f->team, f->call, ctas, stream), "cuLaunchKernelEx");
 }
 
 /* Beside the copies of the next round. */

@@ -388,6 +388,7 @@ template <class A, int SHAPE, int OTHER> DEVICE void launch(shapes<SHAPE, OTHER>
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), none = got(ask_for_exchange(c));
     const uint64_t lanes = ask_long(&c, offsetof(peali_cuda_call, lane));
     asked a;
+    await_stream();
     a.first = load_line((const unsigned char *)lanes + (sizeof(peali_cuda_lane) * cta_here() + none));
     if (way::PUTS && !way::BOTH)
         ask_for_left(c, a, none);

@@ -454,6 +454,7 @@ template <class A, int SHAPE, int OTHER> DEVICE void launch(line_shapes<SHAPE, O
     typedef ways<SHAPE> way;
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, none = got(ask_for_exchange(c));
     asked a;
+    await_stream();
     a.first = load_line((const unsigned char *)&c.lane[cta_here()] + none);
     if (way::PUTS && !way::BOTH)
         ask_for_left(c, a, none);

@@ -14,6 +14,7 @@ typedef struct peali_gpu {
     peali_cu_device device;
     int uses;      /* the rest is gpu.c's */
     bool retained; /* a primary context that is held for this */
+    bool early;    /* kernels wait for what stands before them in their stream by themselves (cuda/memory.cuh) */
     size_t taken;  /* bytes of scratch */
     int nkernels;
     struct {

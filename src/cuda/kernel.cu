@@ -424,6 +424,7 @@ template <class P> DEVICE uint32_t working_ctas(const peali_cuda_call &c)
 template <class A, class P> DEVICE void launch(P, const peali_cuda_call &c)
 {
     const uint32_t threads = threads_here() - PEALI_CUDA_BOARD, thread = thread_here(), asked = ask_for_parameters(c);
+    await_stream();
     peali_cuda_lane *lane = &c.lane[cta_here()];
     const quad first = load_line((const unsigned char *)lane + got(asked)); /* epoch, heard, calls, dead */
     quad mail = {};

@@ -322,6 +322,17 @@ DEVICE void see_off(uint32_t threads)
     asm volatile("barrier.cta.sync.aligned 2, %0;" ::"r"(threads) : "memory");
 }
 
+/*
+ * What stands before this kernel in its stream is over, and seen. With `early` (cuda/gpu.h) a kernel may begin sooner, and until
+ * then has its parameters and nothing else: to fetch these takes as long for each launch.
+ */
+DEVICE void await_stream()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /* What this thread has stored before, everybody sees before what it stores from here on. */
 DEVICE void fence_all()
 {

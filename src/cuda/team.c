@@ -297,8 +297,10 @@ peali_cu_result peali_team_kernel(peali_team *t, peali_cuda_call *call, uint32_t
 {
     peali_cu_func kernel = peali_gpu_kernel(t->gpu, peali_cuda_kernel(call));
     void *parameters[] = {call};
+    peali_cu_launch_attribute early = {.id = PEALI_CU_LAUNCH_SERIALIZATION, .value = {.serialization = 1}};
+    const peali_cu_launch launch = {{ctas, 1, 1}, {call->threads, 1, 1}, 0, stream, &early, t->gpu->early};
     t->launched = true;
-    return t->cu->LaunchKernel(kernel, ctas, 1, 1, call->threads, 1, 1, 0, stream, parameters, NULL);
+    return t->cu->LaunchKernelEx(&launch, kernel, parameters, NULL);
 }
 
 peali_cu_result peali_team_push(const peali_team *t, bool *pushed)
@@ -335,7 +337,7 @@ peal_status peali_team_launch(peali_team *team, const peali_cuda_call *call, uin
     peali_cuda_call mine = *call;
     peali_team_address(team, &mine, in, out);
     peali_cu_result result = launch(team, &mine, ctas, stream);
-    return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuLaunchKernel", result);
+    return result == 0 ? PEAL_OK : peali_cuda_failed(team->rank, "cuLaunchKernelEx", result);
 }
 
 uint64_t peali_team_buffer(const peali_team *team, const void *at)

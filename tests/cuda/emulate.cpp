@@ -98,7 +98,7 @@ struct gate {
 struct fiber {
     void *sp, *tsan;
     uint32_t number;
-    bool moved;
+    bool moved, awaited; /* the latter: what stands before in the stream */
     uint32_t gates; /* passed since it last looked away */
     const unsigned char *address; /* of a warp's access */
     uint64_t words[2];
@@ -159,6 +159,7 @@ HIDDEN void fiber_main()
     for (;;) {
         fiber *f = here->now;
         ordered_after(here);
+        f->awaited = false;
         here->run(*here->call);
         ordered_before(here);
         here->awake[f->number / 32] &= ~bit_here();
@@ -458,6 +459,19 @@ HIDDEN void look_away()
     here->now->moved = false;
     here->now->gates = 0;
     go_back(here->now);
+}
+
+HIDDEN void await_stream()
+{
+    here->now->awaited = true;
+}
+
+HIDDEN void begin_to_touch()
+{
+    if (here->now->awaited)
+        return;
+    fputs("emulate: a kernel touches memory before it has waited for what stands before it in its stream\n", stderr);
+    abort();
 }
 
 /* Those of exchanges have a call without its program: who looks at that finds nothing right. */

@@ -33,6 +33,8 @@ void store_warp(unsigned char *at, uint64_t word, bool used);
 quad load_row(const unsigned char *at, bool used);
 void store_row(unsigned char *at, quad q, bool used);
 void look_away();
+void await_stream();
+void begin_to_touch(); /* memory, for the first time */
 
 DEVICE const peali_cuda_call &call_of(const peali_cuda_call &c)
 {
@@ -60,6 +62,7 @@ DEVICE uint32_t touch(const unsigned char *at)
 #if defined(__SANITIZE_THREAD__)
     return 0;
 #else
+    begin_to_touch();
     return *(const volatile unsigned char *)at;
 #endif
 }
@@ -144,6 +147,7 @@ DEVICE uint32_t bf16_sum(uint32_t a, uint32_t b)
  */
 DEVICE quad load_line(const unsigned char *at)
 {
+    begin_to_touch();
     const uint64_t *half = (const uint64_t *)at;
     uint64_t second = __atomic_load_n(half + 1, __ATOMIC_ACQUIRE), first = __atomic_load_n(half, __ATOMIC_ACQUIRE);
     quad q = {(uint32_t)first, (uint32_t)(first >> 32), (uint32_t)second, (uint32_t)(second >> 32)};

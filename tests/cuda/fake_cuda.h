@@ -6,6 +6,7 @@
  *     FAKE_CUDA_DEVICES=2       how many; 0: none
  *     FAKE_CUDA_VERSION=13000   of CUDA
  *     FAKE_CUDA_ARCH=90         of all devices
+ *     FAKE_CUDA_PTX=90          that kernels were compiled for
  *     FAKE_CUDA_LACKS=75        an architecture that no image has
  *     FAKE_CUDA_P2P=none        devices cannot access each other; lost: stores to another are lost; hang: they never end;
  *                               pci: it goes over PCI, so without atomics
@@ -47,6 +48,9 @@ PEALI_CUDA_FUNCTIONS(FAKE_DECLARE_TOO)
 
 /* The N-th call of SYMBOL from now on fails with RESULT; 0: none does. As FAKE_CUDA_FAIL. */
 FAKE_API void fake_cuda_fail(const char *symbol, int n, peali_cu_result result);
+
+/* Kernels that were launched so far with leave to begin before what stands before them is over. */
+FAKE_API int fake_cuda_early(void);
 
 /* From now on memory may come to lie where the last was freed, if it is as long. At first it does not. */
 FAKE_API void fake_cuda_reuse(bool so);

@@ -50,3 +50,12 @@ peali_cu_result cuKernelGetFunction(peali_cu_func *function, peali_cu_kern kerne
     *function = (peali_cu_func)kernel->name;
     return 0;
 }
+
+peali_cu_result cuFuncGetAttribute(int *value, peali_cu_enum attribute, peali_cu_func f)
+{
+    ENTER(cuFuncGetAttribute);
+    if (!f || attribute != PEALI_CU_FUNC_PTX)
+        return INVALID_VALUE;
+    *value = fake_number("FAKE_CUDA_PTX", 90);
+    return 0;
+}

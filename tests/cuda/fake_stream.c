@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/atomics.h"
+
 struct CUevent_st {
     fake_moment at;
     uint64_t stamp_ns;
@@ -363,22 +365,47 @@ static bool all_reached(const struct CUctx_st *context, const peali_cuda_call *c
            fake_reaches(context, (uintptr_t)call->report, sizeof *call->report) && fake_reaches(context, (uintptr_t)call->abort, 4);
 }
 
-peali_cu_result cuLaunchKernel(peali_cu_func f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                               unsigned shared, peali_cu_strm stream, void **parameters, void **extra)
+static peali_cu_result launch(const peali_cu_launch *how, peali_cu_func f, void **parameters)
 {
-    ENTER(cuLaunchKernel);
     struct CUctx_st *context = fake_current();
-    fake_op o = {.kind = KERNEL, .kernel = (const char *)f, .grid = gx, .block = bx};
-    if (!context || !f || gx * gy * gz == 0 || bx * by * bz == 0 || bx > 1024 || !parameters)
+    const unsigned *grid = how->grid, *block = how->block;
+    fake_op o = {.kind = KERNEL, .kernel = (const char *)f, .grid = grid[0], .block = block[0]};
+    if (!context || !f || grid[0] * grid[1] * grid[2] == 0 || block[0] * block[1] * block[2] == 0 || block[0] > 1024 || !parameters)
         return context ? INVALID_VALUE : INVALID_CONTEXT;
     if (!fake_other(&o, parameters))
         memcpy(&o.call, parameters[0], sizeof o.call);
     pthread_mutex_lock(&fake_lock);
-    peali_cu_strm s = fake_find(stream);
+    peali_cu_strm s = fake_find(how->stream);
     bool ours = s && s->context == context;
     peali_cu_result result = !ours ? INVALID_HANDLE : !o.work && !all_reached(context, &o.call) ? ILLEGAL_ADDRESS : fake_put(s, &o);
     pthread_mutex_unlock(&fake_lock);
     return result;
+}
+
+peali_cu_result cuLaunchKernel(peali_cu_func f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                               unsigned shared, peali_cu_strm stream, void **parameters, void **extra)
+{
+    ENTER(cuLaunchKernel);
+    return launch(&(peali_cu_launch){.grid = {gx, gy, gz}, .block = {bx, by, bz}, .stream = stream}, f, parameters);
+}
+
+static int early; /* launches that need not wait for what stands before them */
+
+int fake_cuda_early(void)
+{
+    return peali_load_relaxed(&early);
+}
+
+/* What was compiled for less than 9.0 has no way to wait then: a real driver takes it, and results are wrong now and then. */
+peali_cu_result cuLaunchKernelEx(const peali_cu_launch *how, peali_cu_func f, void **parameters, void **extra)
+{
+    ENTER(cuLaunchKernelEx);
+    const peali_cu_launch_attribute *a = how->attributes;
+    const bool asks = how->nattributes > 0 && a->id == PEALI_CU_LAUNCH_SERIALIZATION && a->value.serialization;
+    if (how->nattributes > 1 || (how->nattributes == 1 && !asks) || (asks && fake_number("FAKE_CUDA_PTX", 90) < 90))
+        return INVALID_VALUE;
+    (void)peali_add_relaxed(&early, asks);
+    return launch(how, f, parameters);
 }
 
 /* Captures. */
