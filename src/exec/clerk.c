@@ -28,12 +28,13 @@ typedef struct clerk {
     pthread_cond_t news;
     peali_errand *errands;
     bool ending;
-    int napping;   /* 1, or 0 */
     int wanted;    /* threads that want the lock, which the clerk leaves to them */
-    uint32_t calls, seen; /* enqueued; before its last nap */
+    uint32_t seen; /* of calls, before its last nap */
     unsigned idle; /* passes in which nothing moved */
     bool busy;     /* something was under way in the last one */
     pthread_t thread;
+    _Alignas(64) uint32_t calls; /* enqueued: of a line of their own, which a clerk that is awake leaves to who counts */
+    int napping;                 /* 1, or 0 */
 } clerk;
 
 static clerk clerks[PEALI_CLERKS];
