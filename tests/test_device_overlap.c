@@ -1,7 +1,7 @@
 /*
  * Allreduces on one stream beside computation on another, which fills all SMs: no deadlock, and right sums, with one connection to
- * a device (CUDA_DEVICE_MAX_CONNECTIONS=1) and with many. The arguments, left away on GPUs: how many CTAs compute, and how many
- * rounds.
+ * a device (CUDA_DEVICE_MAX_CONNECTIONS=1) and with many; and behind computation that lets it begin early. The arguments, left away
+ * on GPUs: how many CTAs compute, and how many rounds.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static uint64_t rounds = 2000;
 
 /* Adds ROUNDS to each of N floats, one multiplication and addition at a time. */
 static const char image[] =
-    ".version 7.0\n"
+    ".version 7.8\n"
     ".target sm_80\n"
     ".address_size 64\n"
     ".visible .entry peal_test_gemm(.param .u64 at, .param .u64 n, .param .u64 rounds, .param .f32 one)\n"
@@ -30,6 +30,7 @@ static const char image[] =
     "    .reg .b32 %x, %y;\n"
     "    .reg .b64 %at, %n, %i, %k;\n"
     "    .reg .f32 %sum, %one;\n"
+    "    // here what follows may begin    \n"
     "    ld.param.u64 %n, [n];\n"
     "    ld.param.f32 %one, [one];\n"
     "    mov.u32 %x, %ctaid.x;\n"
@@ -77,13 +78,19 @@ static size_t count_of(int k)
     return length() >> k % 3 * 5;
 }
 
+/* By NCTAS. */
+static void compute_by(const compute *c, peali_cu_strm stream, float *at, unsigned nctas, uint64_t nrounds)
+{
+    uint64_t where = (uintptr_t)at, n = (uint64_t)nctas * THREADS;
+    float one = 1;
+    void *parameters[] = {&where, &n, &nrounds, &one};
+    const peali_cuda_driver *cu = peali_cuda_driver_get(NULL);
+    seat_must(cu->LaunchKernel(c->gemm, nctas, 1, 1, THREADS, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
+}
+
 static void launch(const compute *c, peali_cu_strm stream, float *at)
 {
-    uint64_t where = (uintptr_t)at, n = length();
-    float one = 1;
-    void *parameters[] = {&where, &n, &rounds, &one};
-    const peali_cuda_driver *cu = peali_cuda_driver_get(NULL);
-    seat_must(cu->LaunchKernel(c->gemm, ctas, 1, 1, THREADS, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
+    compute_by(c, stream, at, ctas, rounds);
 }
 
 static float first(int rank, int k, size_t i)
@@ -109,11 +116,25 @@ static void fill(const seat *s, const compute *c)
     }
 }
 
+/* From 9.0 on what stands behind the kernel in its stream, and asks for that, may begin before it has stored anything. */
+static void let_begin(char *text)
+{
+    static const char instruction[] = "griddepcontrol.launch_dependents;";
+    memcpy(strstr(text, "sm_80"), "sm_90", 5);
+    memcpy(strstr(text, "// here"), instruction, sizeof instruction - 1);
+}
+
 static void open_compute(const seat *s, compute *c)
 {
     peali_cu_lib library;
     peali_cu_kern kernel;
-    seat_must(s->cu->LibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0), "cuLibraryLoadData");
+    char text[sizeof image];
+    int major = 0;
+    memcpy(text, image, sizeof image);
+    seat_must(s->cu->DeviceGetAttribute(&major, PEALI_CU_DEVICE_MAJOR, s->device), "cuDeviceGetAttribute");
+    if (major >= 9)
+        let_begin(text);
+    seat_must(s->cu->LibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL, 0), "cuLibraryLoadData");
     seat_must(s->cu->LibraryGetKernel(&kernel, library, "peal_test_gemm"), "cuLibraryGetKernel");
     seat_must(s->cu->KernelGetFunction(&c->gemm, kernel), "cuKernelGetFunction");
     seat_must(s->cu->StreamCreate(&c->stream, PEALI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
@@ -162,13 +183,13 @@ static void reduce(seat *s, const compute *c, int k)
     SEAT_CHECK(s, peal_allreduce(c->at[k], c->at[k], count_of(k), PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
 }
 
-/* Buffer K has MORE beside what it should have of sums, or of this rank's own. */
-static void check(seat *s, const compute *c, int k, float more_in_sums, float more)
+/* Buffer K has MORE beside what it should have of SUMS sums, or of this rank's own. */
+static void check(seat *s, const compute *c, int k, size_t sums, float more_in_sums, float more)
 {
     seat_copy(s, c->host, c->at[k], length() * sizeof *c->host);
     size_t wrong = 0;
     for (size_t i = 0; i < length(); i++)
-        wrong += c->host[i] != (i < count_of(k) ? sum(s->n, k, i) + more_in_sums : first(s->rank, k, i) + more);
+        wrong += c->host[i] != (i < sums ? sum(s->n, k, i) + more_in_sums : first(s->rank, k, i) + more);
     if (wrong > 0)
         seat_wrong(s, "buffer %d: %zu of %zu are wrong", k, wrong, length());
 }
@@ -192,7 +213,7 @@ static void beside(seat *s)
     }
     await(s, &c);
     for (int k = 0; k < CALLS; k++)
-        check(s, &c, k, 0, 0);
+        check(s, &c, k, count_of(k), 0, 0);
     seat_free(s, own);
     close_compute(s, &c);
 }
@@ -218,7 +239,26 @@ static void in_turns(seat *s)
     }
     await(s, &c);
     for (int k = 0; k < CALLS; k++)
-        check(s, &c, k, (float)(rounds * (uint64_t)(s->n + 1)), (float)(rounds * 2));
+        check(s, &c, k, count_of(k), (float)(rounds * (uint64_t)(s->n + 1)), (float)(rounds * 2));
+    close_compute(s, &c);
+}
+
+/* In one stream, where a call finds SMs of its own before the kernel that computes what it reduces has ended. */
+static void behind(seat *s)
+{
+    enum { PART = 128 }; /* of the CTAs, on 33 of the 132 SMs of an H200 */
+    const unsigned nctas = ctas / PART > 0 ? ctas / PART : 1;
+    const uint64_t nrounds = 10 * rounds;
+    compute c;
+    open_compute(s, &c);
+    fill(s, &c);
+    for (int k = 0; k < CALLS; k++) {
+        compute_by(&c, s->stream, c.at[k], nctas, nrounds);
+        SEAT_CHECK(s, peal_allreduce(c.at[k], c.at[k], nctas * THREADS, PEAL_FLOAT, PEAL_SUM, s->comm, s->stream) == PEAL_OK);
+    }
+    await(s, &c);
+    for (int k = 0; k < CALLS; k++)
+        check(s, &c, k, nctas * THREADS, (float)(nrounds * (uint64_t)s->n), 0);
     close_compute(s, &c);
 }
 
@@ -244,9 +284,16 @@ static void test_in_turns(void **state)
         assert_int_equal(seats_run(n, in_turns, NULL), 0);
 }
 
+static void test_behind(void **state)
+{
+    for (int n = 2; n <= most(); n += 2)
+        assert_int_equal(seats_run(n, behind, NULL), 0);
+}
+
 static int run(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_beside), cmocka_unit_test(test_in_turns)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_beside), cmocka_unit_test(test_in_turns),
+                                       cmocka_unit_test(test_behind)};
     const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
     if (most() < 2) {
         puts("it takes two GPUs, and two ranks");
