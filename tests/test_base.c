@@ -373,6 +373,15 @@ static int log_closed(void)
     return fd == STDERR_FILENO + 1 && fstat(fd, &is) == 0 && is.st_size == 0;
 }
 
+/* What it prints to a stream that it closed does not land in the log. */
+static int log_without_streams(void)
+{
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, 0, "first");
+    return fcntl(STDIN_FILENO, F_GETFD) < 0 && fcntl(STDOUT_FILENO, F_GETFD) < 0;
+}
+
 static void log_file(void **state)
 {
     (void)state;
@@ -384,6 +393,8 @@ static void log_file(void **state)
     assert_string_equal(said, "");
     assert_int_equal(in_child(log_closed, SETTINGS(setting)), 1);
     assert_string_equal(said, "[peal] warn rank 0: second\n");
+    assert_int_equal(in_child(log_without_streams, SETTINGS(setting)), 1);
+    assert_string_equal(said, "");
     snprintf(command, sizeof(command), "rm -r %s", folder);
     assert_int_equal(system(command), 0);
     in_child(log_each, SETTINGS(setting));

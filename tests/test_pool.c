@@ -1,8 +1,11 @@
 /* The pool: limits, blocks, zeros, threads. Its forks are in test_fork.c. */
 #include "pool_test.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
+
+#include "exec/host.h"
 
 /* --- limits, in children that have no pool yet */
 
@@ -192,13 +195,20 @@ static void threads(void **state)
 static void without_streams(void)
 {
     peali_memfile file;
+    peali_host *host = NULL;
+    peali_host_card card;
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         close(fd);
-    CHILD_CHECK(1, peali_memfile_open(&file, PAGE) && file.fd > STDERR_FILENO);
+    CHILD_CHECK(1, peali_memfile_open(&file, PAGE));
+    CHILD_CHECK(2, peali_host_open(&host, &card) == PEAL_OK);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        CHILD_CHECK(3 + fd, fcntl(fd, F_GETFD) < 0);
+    peali_host_close(&host);
+    peali_memfile_close(&file);
 }
 
-/* What a program prints to a stream that it closed does not land in memory. */
-static void no_stream_is_memory(void **state)
+/* What a program prints to a stream that it closed lands neither in memory nor in a socket. */
+static void no_stream_is_ours(void **state)
 {
     assert_int_equal(in_child(without_streams), 0);
 }
@@ -280,7 +290,8 @@ int main(void)
 {
     POOL_SKIP_UNLESS_SUPPORTED();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits), /* first: nothing has opened the pool of this process yet */
+        cmocka_unit_test(limits), /* first two: nothing has opened the pool of this process yet */
+        cmocka_unit_test(no_stream_is_ours),
         cmocka_unit_test(opens),
         cmocka_unit_test(zeroed),
         cmocka_unit_test(holds),
@@ -288,7 +299,6 @@ int main(void)
         cmocka_unit_test(thousands),
         cmocka_unit_test(parts),
         cmocka_unit_test(threads),
-        cmocka_unit_test(no_stream_is_memory),
         cmocka_unit_test(public_calls),
         cmocka_unit_test(colours),
         cmocka_unit_test(faults),

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/streams.h"
 
 enum { LINE = 2048 }; /* below PIPE_BUF: one write to a pipe stays whole */
 
@@ -66,7 +67,7 @@ static void open_file(void)
         return;
     char path[PEALI_LOG_PATH] = "", line[2 * LINE];
     peali_log_expand(pattern, path, sizeof(path));
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int fd = peali_above_streams(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (fd >= 0 && fstat(fd, &file_is) == 0) {
         file = fd;
         return;

@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/streams.h"
 #include "exec/memfile.h"
 #include "exec/pool.h"
 
@@ -90,7 +91,7 @@ static socklen_t name_of(const uint64_t name[2], struct sockaddr_un *at)
 static int open_socket(uint64_t name[2])
 {
     struct sockaddr_un at;
-    int on = 1, fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int on = 1, fd = peali_above_streams(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return -1;
     if (getrandom(name, 2 * sizeof *name, 0) == (ssize_t)(2 * sizeof *name) &&
@@ -298,8 +299,10 @@ static bool read_control(struct msghdr *message, int *fd)
         struct ucred sender;
         if (c->cmsg_level != SOL_SOCKET)
             continue;
-        if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len >= CMSG_LEN(sizeof(int)))
+        if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len >= CMSG_LEN(sizeof(int))) {
             memcpy(fd, CMSG_DATA(c), sizeof(int));
+            *fd = peali_above_streams(*fd);
+        }
         if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len >= CMSG_LEN(sizeof sender)) {
             memcpy(&sender, CMSG_DATA(c), sizeof sender);
             known = sender.uid == getuid();

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/streams.h"
+
 /* Growing a file past this limit is not only refused but kills the process by a signal. */
 static bool allowed(size_t bytes)
 {
@@ -19,21 +21,10 @@ static bool allowed(size_t bytes)
     return false;
 }
 
-/* A program that closed its standard streams goes on to write there: not to memory. */
-static int above_streams(int fd)
-{
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), reason = errno;
-    close(fd);
-    errno = reason;
-    return higher;
-}
-
 bool peali_memfile_open(peali_memfile *file, size_t bytes)
 {
     struct stat is;
-    file->fd = allowed(bytes) ? above_streams(memfd_create("peal", MFD_CLOEXEC | MFD_ALLOW_SEALING)) : -1;
+    file->fd = allowed(bytes) ? peali_above_streams(memfd_create("peal", MFD_CLOEXEC | MFD_ALLOW_SEALING)) : -1;
     if (file->fd < 0)
         return false;
     if (ftruncate(file->fd, (off_t)bytes) != 0 || fstat(file->fd, &is) != 0) {
