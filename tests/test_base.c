@@ -203,7 +203,7 @@ static int defaults(void)
     const peali_config *c = peali_config_get();
     return c->log_level == PEALI_LOG_WARN && c->log_subsys == ~0u && !c->log_file && !c->algo && c->slice_bytes == 0 &&
            c->timeout_ns == -1 && c->proto == -1 && c->max_ctas == 0 && c->scratch_bytes == 16 << 20 && c->p2p &&
-           c->interpose == -1;
+           c->early && c->interpose == -1;
 }
 
 static void config_defaults(void **state)
@@ -252,14 +252,14 @@ static void config_wrong_values(void **state)
     const char *const wrong[] = {"PEAL_LOG=loud", "PEAL_LOG=warning", "PEAL_LOG_SUBSYS=net,", "PEAL_LOG_SUBSYS=net,nets",
                                  "PEAL_LOG_SUBSYS=,", "PEAL_SLICE=0", "PEAL_SLICE=-1", "PEAL_SLICE=4kb", "PEAL_SLICE=k",
                                  "PEAL_SLICE=1025g", "PEAL_SLICE=1099511627777", "PEAL_SLICE=99999999999999999999",
-                                 "PEAL_TIMEOUT=-1", "PEAL_TIMEOUT=1,5",
-                                 "PEAL_TIMEOUT=ten", "PEAL_TIMEOUT=5s", "PEAL_TIMEOUT=1000000001", "PEAL_TIMEOUT=.",
-                                 "PEAL_NODES=4,4", "PEAL_NODES=four", "PEAL_LEVEL=l4", "PEAL_NET=tcp", "PEAL_INTERPOSE=2",
-                                 "PEAL_NET_DEVICES=^", "PEAL_NET_DEVICES=eth0,,eth1", "PEAL_NET_DEVICES=eth0, eth1",
-                                 "PEAL_NET_DEVICES=,eth0", "PEAL_NET_DEVICES=eth0,", "PEAL_NET_DEVICES=eth0,^eth1",
-                                 "PEAL_INTERPOSE=yes", "PEAL_INTERPOSE=10", "PEAL_SCRATCH=auto", "PEAL_SCRATCH=0",
-                                 "PEAL_P2P=2", "PEAL_GDR=1", "PEAL_PROTO=ll64", "PEAL_MAX_CTAS=0", "PEAL_MAX_CTAS=129",
-                                 "PEAL_MAX_CTAS=8x", "PEAL_PROXY_THREADS=0", "PEAL_PROXY_THREADS=9", path, algo};
+                                 "PEAL_TIMEOUT=-1", "PEAL_TIMEOUT=1,5", "PEAL_TIMEOUT=ten", "PEAL_TIMEOUT=5s",
+                                 "PEAL_TIMEOUT=1000000001", "PEAL_TIMEOUT=.", "PEAL_NODES=4,4", "PEAL_NODES=four", "PEAL_LEVEL=l4",
+                                 "PEAL_NET=tcp", "PEAL_INTERPOSE=2", "PEAL_NET_DEVICES=^", "PEAL_NET_DEVICES=eth0,,eth1",
+                                 "PEAL_NET_DEVICES=eth0, eth1", "PEAL_NET_DEVICES=,eth0", "PEAL_NET_DEVICES=eth0,",
+                                 "PEAL_NET_DEVICES=eth0,^eth1", "PEAL_INTERPOSE=yes", "PEAL_INTERPOSE=10", "PEAL_SCRATCH=auto",
+                                 "PEAL_SCRATCH=0", "PEAL_P2P=2", "PEAL_EARLY=on", "PEAL_GDR=1", "PEAL_PROTO=ll64",
+                                 "PEAL_MAX_CTAS=0", "PEAL_MAX_CTAS=129", "PEAL_MAX_CTAS=8x", "PEAL_PROXY_THREADS=0",
+                                 "PEAL_PROXY_THREADS=9", path, algo};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(in_child(check_twice, SETTINGS(wrong[i])), -PEAL_ERR_CONFIG);
         assert_int_equal(lines(said), 1);
@@ -291,7 +291,7 @@ static void config_list(void **state)
         assert_int_equal(strncmp(entry.name, "PEAL_", 5), 0);
         assert_true(entry.value[0] && entry.choices[0] && entry.meaning[0]);
     }
-    assert_int_equal(count, 22);
+    assert_int_equal(count, 23);
     assert_int_equal(peal_config_list(-1, &entry), 0);
     setenv("PEAL_LOG", "loud", 1);
     assert_int_equal(peal_config_list(0, &entry), 1);

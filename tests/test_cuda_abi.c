@@ -57,6 +57,7 @@ static_assert(offsetof(peali_cu_launch, block) == offsetof(CUlaunchConfig, block
 static_assert(offsetof(peali_cu_launch, stream) == offsetof(CUlaunchConfig, hStream), "");
 static_assert(offsetof(peali_cu_launch, nattributes) == offsetof(CUlaunchConfig, numAttrs), "");
 static_assert(sizeof(peali_cu_launch_attribute) == sizeof(CUlaunchAttribute), "");
+static_assert(_Alignof(peali_cu_launch_attribute) == _Alignof(CUlaunchAttribute), "");
 static_assert(offsetof(peali_cu_launch_attribute, value) == offsetof(CUlaunchAttribute, value), "");
 static_assert(PEALI_CU_LAUNCH_SERIALIZATION == (int)CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, "");
 static_assert(PEALI_CU_FUNC_PTX == (int)CU_FUNC_ATTRIBUTE_PTX_VERSION, "");

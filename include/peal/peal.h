@@ -24,9 +24,9 @@
  * streams, replays of graphs too, the program has each wait for the one before (cudaEventRecord, cudaStreamWaitEvent).
  *
  * A stream may be captured into a graph: each call becomes one kernel node, or several and copies where copy engines move it,
- * which are replayed without any call of Peal. Whether a call is captured is equal on all ranks. The first call on a communicator
- * may be a captured one. What goes wrong on a device after a call has returned is logged, and returned by peal_comm_error and by
- * later calls.
+ * which are replayed without any call of Peal; an edge to it from a kernel is a programmatic one. Whether a call is captured is
+ * equal on all ranks. The first call on a communicator may be a captured one. What goes wrong on a device after a call has
+ * returned is logged, and returned by peal_comm_error and by later calls.
  */
 #ifndef PEAL_PEAL_H
 #define PEAL_PEAL_H

@@ -253,6 +253,11 @@ static bool read_p2p(const char *text, peali_config *c)
     return read_bit(text, &c->p2p);
 }
 
+static bool read_early(const char *text, peali_config *c)
+{
+    return read_bit(text, &c->early);
+}
+
 static bool read_gdr(const char *text, peali_config *c)
 {
     static const char *const names[] = {"off", "auto", "on", NULL};
@@ -307,6 +312,9 @@ static const struct variable {
      "GPU memory that a communicator takes, beside PEAL_SCRATCH, when a call first goes by copy engines, as allreduces do from "
      "128 MiB (2 ranks) or 256 MiB (3 and 4) on; off: none does.", read_engines},
     {"PEAL_P2P", "1", "0 or 1", "0: GPUs do not access each other's memory; calls go through memory of the host.", read_p2p},
+    {"PEAL_EARLY", "1", "0 or 1",
+     "0: a call on a GPU is not placed there before all that stands before it in its stream has ended. For programs one of whose "
+     "kernels, launched programmatically, ends without waiting for what stands before it.", read_early},
     {"PEAL_GDR", "auto", "off, auto or on",
      "Whether messages of GPUs leave from GPU memory; auto: where the network reads it by itself, is near, and a test message "
      "arrived; on: or the call is refused; off: they go through host memory.", read_gdr},

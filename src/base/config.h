@@ -40,6 +40,7 @@ typedef struct peali_config {
     int max_ctas;           /* PEAL_MAX_CTAS, 0: Peal chooses */
     int64_t engines_bytes;  /* PEAL_ENGINES, 0: off */
     bool p2p;               /* PEAL_P2P */
+    bool early;             /* PEAL_EARLY */
     int gdr;                /* PEAL_GDR */
     int proxy_threads;      /* PEAL_PROXY_THREADS, 0: Peal chooses */
     int interpose;          /* PEAL_INTERPOSE: 0 or 1; -1: where it is preloaded */

@@ -40,7 +40,7 @@ typedef struct peali_cu_launch_attribute {
     char pad[4];
     union {
         int serialization;
-        char room[64];
+        uint64_t room[8];
     } value;
 } peali_cu_launch_attribute;
 typedef struct peali_cu_launch {

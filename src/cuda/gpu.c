@@ -90,7 +90,7 @@ static void look_at_kernels(peali_gpu *g)
     enum { LEAST_ARCH = 90, LEAST_DRIVER = 12030 };
     int arch = 0;
     const bool known = g->nkernels > 0 && g->cu->FuncGetAttribute(&arch, PEALI_CU_FUNC_PTX, g->kernels[0].function) == 0;
-    g->early = known && arch >= LEAST_ARCH && g->cu->version >= LEAST_DRIVER;
+    g->early = peali_config_get()->early && known && arch >= LEAST_ARCH && g->cu->version >= LEAST_DRIVER;
 }
 
 /* Those that any call can name. */

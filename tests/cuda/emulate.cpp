@@ -71,6 +71,8 @@ KERNELS_OF_ALL
 #undef KERNEL_OF
 #define KERNEL_OF(proto, name) {"peal_" #proto "_" #name, peal_##proto##_##name},
 
+__thread bool has_awaited;
+
 namespace {
 
 typedef void (*entry)(const peali_cuda_call &call);
@@ -159,7 +161,7 @@ HIDDEN void fiber_main()
     for (;;) {
         fiber *f = here->now;
         ordered_after(here);
-        f->awaited = false;
+        has_awaited = f->awaited = false;
         here->run(*here->call);
         ordered_before(here);
         here->awake[f->number / 32] &= ~bit_here();
@@ -329,6 +331,7 @@ HIDDEN void turn(cta *c)
             fiber *f = c->fibers[32 * w + i];
             ran = f->moved = true;
             c->now = f;
+            has_awaited = f->awaited;
             switch_to(&c->sp, f->sp, f->tsan);
             moved |= f->moved;
         }
@@ -423,6 +426,7 @@ HIDDEN bool warp_any(bool some)
 
 template <class Work> HIDDEN const uint64_t *access_warp(const unsigned char *at, uint64_t first, uint64_t second, bool used, Work work)
 {
+    begin_to_touch();
     fiber *f = here->now;
     f->address = at;
     f->words[0] = first;
@@ -463,13 +467,11 @@ HIDDEN void look_away()
 
 HIDDEN void await_stream()
 {
-    here->now->awaited = true;
+    has_awaited = here->now->awaited = true;
 }
 
-HIDDEN void begin_to_touch()
+void touched_too_soon()
 {
-    if (here->now->awaited)
-        return;
     fputs("emulate: a kernel touches memory before it has waited for what stands before it in its stream\n", stderr);
     abort();
 }

@@ -34,7 +34,15 @@ quad load_row(const unsigned char *at, bool used);
 void store_row(unsigned char *at, quad q, bool used);
 void look_away();
 void await_stream();
-void begin_to_touch(); /* memory, for the first time */
+extern __thread bool has_awaited; /* that: the fiber that runs */
+void touched_too_soon();
+
+/* Memory. */
+DEVICE void begin_to_touch()
+{
+    if (!has_awaited)
+        touched_too_soon();
+}
 
 DEVICE const peali_cuda_call &call_of(const peali_cuda_call &c)
 {
@@ -69,12 +77,13 @@ DEVICE uint32_t touch(const unsigned char *at)
 
 DEVICE uint64_t load_early(const unsigned char *at)
 {
+    begin_to_touch();
     return *(const uint64_t *)at;
 }
 
 DEVICE uint64_t load_if(const unsigned char *at, bool wanted)
 {
-    return wanted ? *(const uint64_t *)at : 0;
+    return wanted ? load_early(at) : 0;
 }
 
 DEVICE void want(uint32_t)
@@ -161,6 +170,7 @@ DEVICE quad load_line_acquire(const unsigned char *at)
 
 DEVICE void store_line(unsigned char *at, quad q)
 {
+    begin_to_touch();
     uint64_t *half = (uint64_t *)at, words[2] = {q.x | (uint64_t)q.y << 32, q.z | (uint64_t)q.w << 32};
     int first = thread_here() % 2;
     __atomic_store_n(half + first, words[first], __ATOMIC_RELEASE);
@@ -170,26 +180,31 @@ DEVICE void store_line(unsigned char *at, quad q)
 /* Plain, so that TSan sees whether flags order it. */
 DEVICE quad load_pack(const unsigned char *at)
 {
+    begin_to_touch();
     return *(const quad *)at;
 }
 
 DEVICE void store_pack(unsigned char *at, quad q)
 {
+    begin_to_touch();
     *(quad *)at = q;
 }
 
 DEVICE uint32_t load_acquire(const uint32_t *at)
 {
+    begin_to_touch();
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
 DEVICE uint64_t load_word_acquire(const unsigned char *at)
 {
+    begin_to_touch();
     return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
 }
 
 DEVICE void store_release(uint32_t *at, uint32_t value)
 {
+    begin_to_touch();
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 
@@ -201,26 +216,31 @@ DEVICE void store_behind(uint32_t *at, uint32_t value)
 
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
+    begin_to_touch();
     return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
 DEVICE uint64_t load_word(const uint64_t *at)
 {
+    begin_to_touch();
     return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
 DEVICE void store_relaxed(uint32_t *at, uint32_t value)
 {
+    begin_to_touch();
     __atomic_store_n(at, value, __ATOMIC_RELAXED);
 }
 
 DEVICE void store_word(uint64_t *at, uint64_t value)
 {
+    begin_to_touch();
     __atomic_store_n(at, value, __ATOMIC_RELAXED);
 }
 
 DEVICE bool take_first(uint32_t *at)
 {
+    begin_to_touch();
     uint32_t zero = 0;
     return __atomic_compare_exchange_n(at, &zero, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
