@@ -17,6 +17,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "cuda/fake_cuda.h"
+#include "cuda/image.h"
 #include "cuda/team_world.h"
 #include "sched/sched.h"
 
@@ -285,9 +286,9 @@ static void on_processes(void **state)
     run_processes(4, (plan){4, -1, 2, false});
     run_processes(2, (plan){1, -1, 2, false}); /* they share a device */
     run_processes(2, (plan){2, PEALI_CU_CAPTURE_GLOBAL, 2, false});
-    static const char *const late[][2] = {{"FAKE_CUDA_PTX", "80"}, {"FAKE_CUDA_VERSION", "12020"}, {"PEAL_EARLY", "0"}};
-    setenv("TEST_LATE", "1", 1); /* with one of these no kernel begins early, and without all do */
-    for (int i = 0; i < 3; i++) {
+    static const char *const late[][2] = {{"FAKE_CUDA_PTX", "80"}, {"PEAL_EARLY", "0"}, {"FAKE_CUDA_VERSION", "12020"}};
+    setenv("TEST_LATE", "1", 1); /* with one of these no kernel begins early; kernels of CUDA 13 are refused by the last */
+    for (int i = 0; i < (peali_cuda_toolkit < 13000 ? 3 : 2); i++) {
         setenv(late[i][0], late[i][1], 1);
         run_processes(2, (plan){2, -1, 1, false});
         unsetenv(late[i][0]);
@@ -590,11 +591,10 @@ int main(int argc, char **argv)
     if (argc == 7 && strcmp(argv[1], "--rank") == 0)
         return be_rank(argv + 2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_context), cmocka_unit_test(on_threads), cmocka_unit_test(in_captures),
-        cmocka_unit_test(memory_flat), cmocka_unit_test(on_processes), cmocka_unit_test(right_sums),
-        cmocka_unit_test(scratch_share), cmocka_unit_test(each_fails), cmocka_unit_test(each_fails_staged),
-        cmocka_unit_test(one_way), cmocka_unit_test(abort_frees), cmocka_unit_test(beside_a_capture),
-        cmocka_unit_test(refused_in_a_capture), cmocka_unit_test(kinds_of_memory),
+        cmocka_unit_test(no_context), cmocka_unit_test(on_threads), cmocka_unit_test(in_captures), cmocka_unit_test(memory_flat),
+        cmocka_unit_test(on_processes), cmocka_unit_test(right_sums), cmocka_unit_test(scratch_share), cmocka_unit_test(each_fails),
+        cmocka_unit_test(each_fails_staged), cmocka_unit_test(one_way), cmocka_unit_test(abort_frees),
+        cmocka_unit_test(beside_a_capture), cmocka_unit_test(refused_in_a_capture), cmocka_unit_test(kinds_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
