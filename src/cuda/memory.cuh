@@ -323,8 +323,8 @@ DEVICE void see_off(uint32_t threads)
 }
 
 /*
- * What stands before this kernel in its stream is over, and seen. With `early` (cuda/gpu.h) a kernel may begin sooner, and until
- * then has its parameters and nothing else: to fetch these takes as long for each launch.
+ * Waits until what stands before this kernel in its stream is over, and sees what that stored. With `early` (cuda/gpu.h) the
+ * kernel may have begun sooner: before this it may load its parameters, which takes a while, and touches no memory.
  */
 DEVICE void await_stream()
 {
