@@ -221,8 +221,9 @@ static int print_config(void)
 {
     const peali_config *c = peali_config_get();
     const char *file = c->log_file ? c->log_file : "-", *algo = c->algo ? c->algo : "-";
-    fprintf(stderr, "%d %x %s %s %lld %lld %d %d %lld %d %d %d", c->log_level, c->log_subsys, file, algo, (long long)c->slice_bytes,
-            (long long)c->timeout_ns, c->proto, c->max_ctas, (long long)c->scratch_bytes, c->p2p, c->proxy_threads, c->interpose);
+    fprintf(stderr, "%d %x %s %s %lld %lld %d %d %lld %d %d %d %d", c->log_level, c->log_subsys, file, algo,
+            (long long)c->slice_bytes, (long long)c->timeout_ns, c->proto, c->max_ctas, (long long)c->scratch_bytes, c->p2p,
+            c->proxy_threads, c->progress_thread, c->interpose);
     return 0;
 }
 
@@ -231,15 +232,16 @@ static void config_values(void **state)
     (void)state;
     in_child(print_config, SETTINGS("PEAL_LOG=trace", "PEAL_LOG_SUBSYS=net,init", "PEAL_LOG_FILE=a b", "PEAL_ALGO=ring",
                                     "PEAL_SLICE=64k", "PEAL_TIMEOUT=2.25", "PEAL_PROTO=ll128", "PEAL_MAX_CTAS=128",
-                                    "PEAL_SCRATCH=5K", "PEAL_P2P=0", "PEAL_GDR=off", "PEAL_PROXY_THREADS=8", "PEAL_INTERPOSE=1"));
-    assert_string_equal(said, "3 5 a b ring 65536 2250000000 1 128 5120 0 8 1");
+                                    "PEAL_SCRATCH=5K", "PEAL_P2P=0", "PEAL_GDR=off", "PEAL_PROXY_THREADS=8",
+                                    "PEAL_PROGRESS_THREAD=0", "PEAL_INTERPOSE=1"));
+    assert_string_equal(said, "3 5 a b ring 65536 2250000000 1 128 5120 0 8 0 1");
     in_child(print_config, SETTINGS("PEAL_LOG=debug", "PEAL_LOG_SUBSYS=tune,all", "PEAL_LOG_FILE=stderr", "PEAL_ALGO=auto",
                                     "PEAL_SLICE=1024G", "PEAL_SCRATCH=1099511627776", "PEAL_TIMEOUT=0", "PEAL_INTERPOSE=0"));
-    assert_string_equal(said, "2 ffffffff - - 1099511627776 0 -1 0 1099511627776 1 0 0");
+    assert_string_equal(said, "2 ffffffff - - 1099511627776 0 -1 0 1099511627776 1 0 -1 0");
     in_child(print_config, SETTINGS("PEAL_SLICE=auto", "PEAL_TIMEOUT=1000000000", "PEAL_LOG=info", "PEAL_LOG_SUBSYS=graph"));
-    assert_string_equal(said, "1 8 - - 0 1000000000000000000 -1 0 16777216 1 0 -1");
+    assert_string_equal(said, "1 8 - - 0 1000000000000000000 -1 0 16777216 1 0 -1 -1");
     in_child(print_config, SETTINGS("PEAL_SLICE=3m", "PEAL_TIMEOUT=0.0000000019", "PEAL_LOG_SUBSYS=coll"));
-    assert_string_equal(said, "0 2 - - 3145728 1 -1 0 16777216 1 0 -1");
+    assert_string_equal(said, "0 2 - - 3145728 1 -1 0 16777216 1 0 -1 -1");
 }
 
 /* A wrong value: one line with the variable, its value and what is right, and the default in its place. */
@@ -259,7 +261,7 @@ static void config_wrong_values(void **state)
                                  "PEAL_NET_DEVICES=eth0,^eth1", "PEAL_INTERPOSE=yes", "PEAL_INTERPOSE=10", "PEAL_SCRATCH=auto",
                                  "PEAL_SCRATCH=0", "PEAL_P2P=2", "PEAL_EARLY=on", "PEAL_GDR=1", "PEAL_PROTO=ll64",
                                  "PEAL_MAX_CTAS=0", "PEAL_MAX_CTAS=129", "PEAL_MAX_CTAS=8x", "PEAL_PROXY_THREADS=0",
-                                 "PEAL_PROXY_THREADS=9", path, algo};
+                                 "PEAL_PROXY_THREADS=9", "PEAL_PROGRESS_THREAD=on", path, algo};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(in_child(check_twice, SETTINGS(wrong[i])), -PEAL_ERR_CONFIG);
         assert_int_equal(lines(said), 1);
@@ -291,7 +293,7 @@ static void config_list(void **state)
         assert_int_equal(strncmp(entry.name, "PEAL_", 5), 0);
         assert_true(entry.value[0] && entry.choices[0] && entry.meaning[0]);
     }
-    assert_int_equal(count, 23);
+    assert_int_equal(count, 24);
     assert_int_equal(peal_config_list(-1, &entry), 0);
     setenv("PEAL_LOG", "loud", 1);
     assert_int_equal(peal_config_list(0, &entry), 1);

@@ -144,7 +144,8 @@ static void set_up(stage *s, peal_threads *threads, const peal_problem *problem,
     s->net->net.cancel = beat_cancel;
     s->net->net.progress = s->net->net.flush = beat_idle;
     s->shown = peali_public_create(1, &(peali_lands){0, 0}, false);
-    peali_setting setting = {.net = &s->net->net, .parley_ns = 100000000000, .nreach = 1, .ranks = &s->rank, .shown = &s->shown};
+    peali_setting setting = {.net = &s->net->net, .cores = 1, .parley_ns = 100000000000, .nreach = 1,
+                             .ranks = &s->rank, .shown = &s->shown};
     assert_int_equal(peali_runner_create(&setting, &s->runner), PEAL_OK);
     assert_int_equal(peali_lower(job->algo, problem, &(peali_reach){1, &s->rank, PEALI_PULL}, s->rank, &s->program), PEAL_OK);
     s->net->program = s->program;

@@ -239,13 +239,24 @@ static bool read_bit(const char *text, bool *bit)
     return (text[0] == '0' || text[0] == '1') && !text[1];
 }
 
-static bool read_interpose(const char *text, peali_config *c)
+/* auto, which is -1, 0 or 1. */
+static bool read_choice(const char *text, int *choice)
 {
     static const char *const names[] = {"auto", "0", "1", NULL};
     int i = find(text, strlen(text), names);
     if (i >= 0)
-        c->interpose = i - 1;
+        *choice = i - 1;
     return i >= 0;
+}
+
+static bool read_interpose(const char *text, peali_config *c)
+{
+    return read_choice(text, &c->interpose);
+}
+
+static bool read_progress_thread(const char *text, peali_config *c)
+{
+    return read_choice(text, &c->progress_thread);
 }
 
 static bool read_p2p(const char *text, peali_config *c)
@@ -321,6 +332,9 @@ static const struct variable {
     {"PEAL_PROXY_THREADS", "auto", "auto, or 1 to " DIGITS(PEALI_MOST_PROXY_THREADS),
      "How many threads of a process send and receive for its GPUs where messages in host memory go over ucx by tcp, if all ranks "
      "have so many; auto is one for every 4 cores of a rank, " DIGITS(PEALI_MOST_PROXY_THREADS) " at most.", read_proxy_threads},
+    {"PEAL_PROGRESS_THREAD", "auto", "auto, 0 or 1",
+     "Whether a thread of a process moves messages of host memory while a rank computes; auto: where they go over ucx by tcp, in "
+     "calls of several slices that also have peers on their host, and there are two cores for each rank.", read_progress_thread},
     {"PEAL_INTERPOSE", "auto", "auto, 0 or 1", "Whether libpeal_mpi takes the program's collectives; auto: where it is preloaded, "
      "and not where the program is linked to it.", read_interpose},
 };

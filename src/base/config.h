@@ -43,6 +43,7 @@ typedef struct peali_config {
     bool early;             /* PEAL_EARLY */
     int gdr;                /* PEAL_GDR */
     int proxy_threads;      /* PEAL_PROXY_THREADS, 0: Peal chooses */
+    int progress_thread;    /* PEAL_PROGRESS_THREAD: 0 or 1; -1: Peal chooses */
     int interpose;          /* PEAL_INTERPOSE: 0 or 1; -1: where it is preloaded */
 } peali_config;
 

@@ -406,6 +406,7 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
         status = peali_transport_between_hosts(boot, &comm->layout, &comm->net, &longest);
     if (status == PEAL_OK)
         status = peali_transport_meet(boot, comm->net, (size_t)longest);
+    setting->courier = peali_transport_courier(&comm->net, setting->cores);
     setting->net = comm->net;
     if (status == PEAL_OK) {
         entitle(boot, comm, all, setting);
@@ -443,7 +444,7 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
         mine.status = name_node(boot, comm, &mine);
     peal_status status = boot->allgather(boot->ctx, &mine, all, sizeof mine);
     if (status == PEAL_OK) {
-        setting->outnumbered = peali_machine_share(&all->place, sizeof *all, boot->nranks, boot->rank) == 0;
+        setting->cores = peali_machine_share(&all->place, sizeof *all, boot->nranks, boot->rank);
         status = settle(boot, comm, all, setting);
     }
     if (!comm->runner && mine.shown)

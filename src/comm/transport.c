@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "comm/rails.h"
 #include "net/net_fault.h"
+#include "net/net_shared.h"
 #include "net/net_ucx.h"
 
 static const char *asked_for(const peali_layout *layout)
@@ -155,4 +156,16 @@ peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const pea
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, boot->rank, "messages between hosts go over ucx: all ranks have it");
     *most = 0;
     return status;
+}
+
+peali_courier_use peali_transport_courier(peali_net **net, int cores)
+{
+    enum { BOTH = 2 };
+    const int asked = peali_config_get()->progress_thread;
+    const bool gains = (*net)->beside && cores >= BOTH;
+    if (!(*net)->any_thread || asked == 0 || (asked < 0 && !gains))
+        return PEALI_COURIER_OFF;
+    if (!(*net)->aside && peali_net_shared_create(*net, net) != PEAL_OK) /* what ranks say about calls goes this way, too */
+        return PEALI_COURIER_OFF;
+    return asked > 0 ? PEALI_COURIER_ON : PEALI_COURIER_AUTO;
 }

@@ -3,6 +3,7 @@
 #define PEALI_TRANSPORT_H
 
 #include "comm/comm.h"
+#include "exec/run.h"
 #include "net/ucx_rails.h"
 
 /*
@@ -30,5 +31,11 @@ PEAL_MUST_CHECK peal_status peali_transport_between_hosts(const peali_bootstrap 
  * to all of them. All ranks return alike. Collective: yes.
  */
 PEAL_MUST_CHECK peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, size_t most);
+
+/*
+ * Which calls have a thread for messages that go by *NET, on a rank that has so many CORES. *NET is then one that others may call
+ * meanwhile, and always what the caller owns. Ranks may differ. Threads: any.
+ */
+peali_courier_use peali_transport_courier(peali_net **net, int cores);
 
 #endif

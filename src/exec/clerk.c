@@ -32,10 +32,13 @@ typedef struct clerk {
     uint32_t seen; /* of calls, before its last nap */
     unsigned idle; /* passes in which nothing moved */
     bool busy;     /* something was under way in the last one */
+    bool looks;    /* there may be something to do that nobody calls for */
     pthread_t thread;
     _Alignas(64) uint32_t calls; /* enqueued: of a line of their own, which a clerk that is awake leaves to who counts */
     int napping;                 /* 1, or 0 */
 } clerk;
+
+static const int64_t SLEEP_NS = 60 * 1000000000LL; /* of who is called */
 
 static clerk clerks[PEALI_CLERKS];
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* of who starts and ends threads */
@@ -61,10 +64,11 @@ void peali_clerk_unlock(const peali_errand *errand)
 static bool pass(clerk *c)
 {
     bool moved = false, rested = c->idle > LOOKS;
-    c->busy = false;
+    c->busy = c->looks = false;
     for (peali_errand *j = c->errands; j; j = j->next) {
         moved |= j->pass(j, rested);
         c->busy |= j->busy;
+        c->looks |= j->busy || !j->called;
     }
     return moved;
 }
@@ -77,7 +81,7 @@ static void nap(clerk *c)
     const int64_t ns = (int64_t)NAP_NS << (doubled < most ? doubled : most);
     (void)peali_add_ordered(&c->napping, 1);
     if (peali_load_ordered(&c->calls) == c->seen)
-        peali_thread_cond_wait(&c->news, &c->lock, ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS);
+        peali_thread_cond_wait(&c->news, &c->lock, !c->looks ? SLEEP_NS : ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS);
     peali_store_relaxed(&c->napping, 0);
     const uint32_t calls = peali_load_relaxed(&c->calls);
     if (calls != c->seen)
@@ -138,6 +142,7 @@ static bool enlist(clerk *c, peali_errand *errand)
     errand->next = c->errands;
     c->errands = errand;
     pthread_mutex_unlock(&c->lock);
+    pthread_cond_signal(&c->news); /* it may sleep as its others let it */
     return errand->next;
 }
 

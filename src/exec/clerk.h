@@ -16,6 +16,7 @@ typedef struct peali_errand {
     unsigned clerk; /* below PEALI_CLERKS */
     bool (*pass)(struct peali_errand *errand, bool rested); /* under the lock: did anything move? RESTED: nothing has for long */
     bool busy; /* something was under way in the last pass, which sets this */
+    bool called; /* whoever has something for it wakes its clerk, so that nobody need look for it */
     struct peali_errand *next;
 } peali_errand;
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "exec/courier.h"
 #include "exec/pool.h"
 #include "topo/machine.h"
 
@@ -26,7 +27,8 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     memcpy(shown, setting->shown, n * sizeof *shown);
     if (setting->shift)
         memcpy(shift, setting->shift, n * sizeof *shift);
-    *r = (peali_runner){.net = setting->net, .outnumbered = setting->outnumbered, .pooled = setting->pooled,
+    *r = (peali_runner){.net = setting->net, .direct = setting->net, .use = setting->courier,
+                        .outnumbered = setting->cores == 0, .pooled = setting->pooled,
                         .staged = setting->staged, .timed = peali_timeline_on(), .piece = setting->piece};
     r->lead_bytes = sizeof r->signature + peali_plan_eager(setting->net->nranks);
     r->me = setting->me;
@@ -80,7 +82,9 @@ static void leave_room(peali_runner *r)
 
 void peali_runner_share(peali_runner *runner, peali_net *net)
 {
-    runner->net = net;
+    runner->net = runner->direct = net;
+    if (runner->courier)
+        peali_courier_move(runner->courier, net);
     peali_parley_share(runner->parley, net);
 }
 
@@ -104,6 +108,8 @@ void peali_runner_destroy(peali_runner **runner)
         peali_run_deafen(*runner);
         peali_free((*runner)->strays);
         leave_room(*runner);
+        if ((*runner)->courier)
+            (*runner)->courier->destroy((*runner)->courier);
         for (int32_t x = 0; x < (*runner)->nreach; x++)
             peali_public_release((*runner)->shown[x], x == (*runner)->me);
         peali_parley_destroy(&(*runner)->parley);
@@ -191,9 +197,26 @@ static bool takes_over(const peali_runner *r, const peali_plan *plan)
     return plan->nmessages == 0 && plan->land_bytes * (size_t)r->lands.areas < CACHE && peali_machine_takes_over();
 }
 
+/*
+ * Where slices are in flight together, and what ranks do within reach takes a while, messages of one can move meanwhile. 32 cores
+ * of Xeon, links of 25 Gbit/s, slices of 512 KiB, least ms without a courier and with it: 2 hosts of 2 ranks 1 MiB 0.68 0.60, 8 MiB
+ * 5.56 4.25; 4 of 2 1.03 0.86, 9.38 6.62. Of one rank each there is nothing to be done meanwhile but what waits for the messages:
+ * 1 MiB 0.58 0.70, 16 MiB 9.6 11.5. Where there can be no thread, calls do without.
+ */
+static bool couriered(peali_runner *r, const peali_plan *plan)
+{
+    const bool meanwhile = plan->job.window > 1 && plan->program->nreach > 1;
+    if (plan->nmessages == 0 || r->use == PEALI_COURIER_OFF || (r->use == PEALI_COURIER_AUTO && !meanwhile))
+        return false;
+    if (!r->courier && peali_courier_create(r->direct, &r->courier) != PEAL_OK)
+        r->use = PEALI_COURIER_OFF;
+    return r->courier;
+}
+
 peal_status peali_runner_fit(peali_runner *r, peali_plan *plan)
 {
     plan->takes_over = takes_over(r, plan);
+    plan->couriered = couriered(r, plan);
     plan->helps = peali_run_helps(r, plan);
     peal_status status = make_room(r, plan);
     return status == PEAL_OK ? peali_small_make(r, plan) : status;
@@ -271,6 +294,7 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     r->plan = plan;
     r->in = in;
     r->out = out;
+    r->net = plan->couriered && !peali_load_relaxed(&peali_run_wanted) ? r->courier : r->direct;
     peali_run_note(r, &r->signature);
     r->begun = false;
     r->dissenter = -1;

@@ -13,10 +13,14 @@
 
 typedef struct peali_runner peali_runner;
 
+/* Which plans have a thread for their messages (courier.h): none; those that compute meanwhile; all. */
+typedef enum peali_courier_use { PEALI_COURIER_OFF, PEALI_COURIER_AUTO, PEALI_COURIER_ON } peali_courier_use;
+
 /* How a rank meets its surroundings. */
 typedef struct peali_setting {
     peali_net *net;       /* stays the caller's */
-    bool outnumbered;     /* ranks outnumber cores on this host, so a rank that waits yields at once */
+    peali_courier_use courier;
+    int cores;            /* of this host, for each rank there; 0: ranks outnumber them, so one that waits yields at once */
     int64_t parley_ns;    /* without progress for so long, ranks tell each other what they called */
     bool pooled;          /* ranks within reach are processes: they see what lies in the pool, and nothing else */
     size_t piece;         /* ranks help each other with every sum, in pieces of so many bytes; 0: with long ones */

@@ -41,7 +41,10 @@ typedef struct peali_stray {
 } peali_stray;
 
 struct peali_runner {
-    peali_net *net;
+    peali_net *net;     /* of this call, or the last one: one of the next two */
+    peali_net *direct;  /* the caller's */
+    peali_net *courier; /* NULL: before the first plan that goes by it */
+    peali_courier_use use;
     bool outnumbered, pooled, staged, timed;
     int32_t me, nreach;
     const int32_t *ranks; /* within reach, in the communicator */

@@ -16,9 +16,14 @@
 
 typedef struct peali_net peali_net;
 
-/* One send or receive under way: memory of the caller that the transport fills. It stays in place until test says it ended. */
+/*
+ * One send or receive under way: memory of the caller that the transport fills. It stays in place until test says it ended. Of a
+ * net over another one that hands the request on, what is behind the words is its own.
+ */
 typedef struct peali_net_req {
     uint64_t word[6];
+    struct peali_net_req *next;
+    int64_t status;
 } peali_net_req;
 
 /* Tags are below 2^22: Open MPI's UCX PML ends at 2^23 - 1 (FACTS). The low bits are a slice, above them is a lane. */

@@ -34,7 +34,7 @@ struct __attribute__((may_alias)) request {
     int state; /* released by `finish`, acquired by `test`: the copied bytes */
     struct pair *pair;
 };
-_Static_assert(sizeof(struct request) <= sizeof(peali_net_req), "a request fits");
+_Static_assert(sizeof(struct request) <= sizeof(((peali_net_req *)0)->word), "a request fits");
 
 struct queue {
     struct request *head, **tail; /* tail: where the next one is hooked in */

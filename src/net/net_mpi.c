@@ -38,7 +38,7 @@ struct __attribute__((may_alias)) request {
     int peer;
     size_t bytes;
 };
-_Static_assert(sizeof(struct request) <= sizeof(peali_net_req), "a request fits");
+_Static_assert(sizeof(struct request) <= sizeof(((peali_net_req *)0)->word), "a request fits");
 
 static peal_status fail(const struct mpi_net *m, const char *call, const struct request *r, int error)
 {

@@ -52,7 +52,7 @@ struct __attribute__((may_alias)) request {
     int32_t peer;
     int64_t status;
 };
-_Static_assert(sizeof(struct request) <= sizeof(peali_net_req), "a request fits");
+_Static_assert(sizeof(struct request) <= sizeof(((peali_net_req *)0)->word), "a request fits");
 
 static peali_ucx_link *link_of(const struct ucx_net *u, int peer, int rail)
 {
