@@ -19,7 +19,7 @@ typedef struct why {
     size_t slices;         /* K */
 } why;
 
-/* Buffers of the ranks' own: what is staged of them goes in slices of a bounded size. */
+/* Buffers of the ranks' own: what is staged of them goes in slices of a bounded size, and through areas where it lands. */
 static bool stages(const why *w)
 {
     return strcmp(w->transport, "shm") == 0;
@@ -52,7 +52,8 @@ static bool decide(why *w)
 
 static int window(const why *w)
 {
-    return w->slices < PEALI_TUNING_WINDOW ? (int)w->slices : PEALI_TUNING_WINDOW;
+    const int most = stages(w) ? peali_tuning_landings(w->problem->nranks) : PEALI_TUNING_WINDOW;
+    return w->slices < (size_t)most ? (int)w->slices : most;
 }
 
 static void print_decision(const why *w)

@@ -172,6 +172,8 @@ grep -q '^  by line [0-9]* of the built-in table$' out || die "show --why does n
 grep -q '11 ranks on 3 nodes: hierarchical' out || die "levels are not chosen on several nodes"
 PEAL_SLICE=1 "$peal" show --why allreduce 8G -n 4 > out 2> err || die "show --why of many slices"
 grep -q ', K 32768, W 4$' out && ! grep -q nan out || die "show --why does not cut as calls are cut"
+"$peal" show --why allreduce 8M -n 4 --net shm > out 2> err || die "show --why of what lands"
+grep -q ', K 16, W 2$' out || die "show --why has other slices in flight than calls"
 "$peal" show --why allreduce 1M --nodes 2+2 --net direct > out 2> err || die "show --why of buffers that all see"
 grep -q '^rows of allreduce over direct' out || die "ranks that share memory are taken for several hosts"
 echo 'allreduce shm 2 inf one_shot 4k' > mine

@@ -111,17 +111,10 @@ static inline peal_kind peali_comm_schedules(peal_kind kind)
     return kind == PEAL_BARRIER ? PEAL_ALLREDUCE : kind;
 }
 
-/*
- * W in push: more slices in flight would not stay in cache, and programs within a host are short. But of many ranks one or another
- * has always lost its core, and holds up all others as soon as they are W slices ahead. Ordinary memory, 64 ranks on 64 cores of a
- * virtual machine whose host takes some of them away, ms with W 2, 4 and 8: 4 MiB 25.6, 16.5, 14.2; 16 MiB 97.8, 62.5, 40.1; 64 MiB
- * 323, 183, 146. One that was left alone was not had. 16 and 32 ranks on 32 cores take 0.95 to 1.3 times as long with 3 or 4; MANY
- * is halfway between.
- */
+/* W in push. */
 static inline int peali_comm_landings(const peal_comm *comm)
 {
-    enum { MANY = 48 };
-    return comm->layout.window ? comm->layout.window : comm->nranks < MANY ? 2 : 4;
+    return comm->layout.window ? comm->layout.window : peali_tuning_landings(comm->nranks);
 }
 
 /* Bytes of the vector of such a call: of an allgather and a reduce-scatter, that of all ranks together. */

@@ -98,6 +98,19 @@ static inline size_t peali_tuning_slices(size_t bytes, size_t slice_bytes)
     return slices < PEALI_TUNING_SLICES ? slices : PEALI_TUNING_SLICES;
 }
 
+/*
+ * W where slices land in areas (push): more of them in flight would not stay in cache, and programs within a host are short. But
+ * of many ranks one or another has always lost its core, and holds up all others as soon as they are W slices ahead. Ordinary
+ * memory, 64 ranks on 64 cores of a virtual machine whose host takes some of them away, ms with W 2, 4 and 8: 4 MiB 25.6, 16.5,
+ * 14.2; 16 MiB 97.8, 62.5, 40.1; 64 MiB 323, 183, 146. One that was left alone was not had. 16 and 32 ranks on 32 cores take 0.95
+ * to 1.3 times as long with 3 or 4; MANY is halfway between.
+ */
+static inline int peali_tuning_landings(int nranks)
+{
+    enum { MANY = 48 };
+    return nranks < MANY ? 2 : 4;
+}
+
 /* Is that a transport's name, or `*`? */
 bool peali_tuning_transport(const char *name);
 
