@@ -406,7 +406,8 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
         status = peali_transport_between_hosts(boot, &comm->layout, &comm->net, &longest);
     if (status == PEAL_OK)
         status = peali_transport_meet(boot, comm->net, (size_t)longest);
-    setting->courier = peali_transport_courier(&comm->net, setting->cores);
+    if (status == PEAL_OK)
+        setting->courier = peali_transport_courier(&comm->net, setting->cores);
     setting->net = comm->net;
     if (status == PEAL_OK) {
         entitle(boot, comm, all, setting);

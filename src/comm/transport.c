@@ -163,6 +163,10 @@ peali_courier_use peali_transport_courier(peali_net **net, int cores)
     enum { BOTH = 2 };
     const int asked = peali_config_get()->progress_thread;
     const bool gains = (*net)->beside && cores >= BOTH;
+    static int told; /* in this process */
+    if (asked > 0 && !(*net)->any_thread && peali_add_relaxed(&told, 1) == 0)
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, (*net)->rank, "PEAL_PROGRESS_THREAD=1: messages over %s are for one thread; "
+                  "start MPI with MPI_THREAD_MULTIPLE, or take PEAL_NET=ucx", (*net)->name);
     if (!(*net)->any_thread || asked == 0 || (asked < 0 && !gains))
         return PEALI_COURIER_OFF;
     if (!(*net)->aside && peali_net_shared_create(*net, net) != PEAL_OK) /* what ranks say about calls goes this way, too */

@@ -83,7 +83,7 @@ static void nap(clerk *c)
     if (peali_load_ordered(&c->calls) == c->seen)
         peali_thread_cond_wait(&c->news, &c->lock, !c->looks ? SLEEP_NS : ns < LONGEST_NAP_NS ? ns : LONGEST_NAP_NS);
     peali_store_relaxed(&c->napping, 0);
-    const uint32_t calls = peali_load_relaxed(&c->calls);
+    const uint32_t calls = peali_load_acquire(&c->calls); /* pairs with wake: what was to be done is seen in the next pass */
     if (calls != c->seen)
         c->idle = 0;
     c->seen = calls;

@@ -1,6 +1,6 @@
 /*
  * Whoever calls leaves orders in a list, which the clerk takes whole; from then on the request is the clerk's, until its status
- * says that it is over. So no call waits for the clerk but one that cancels, or flushes, and may find it in a pass.
+ * says that it is over. So no call waits for a pass of the clerk's but one that cancels, or flushes.
  */
 #include "exec/courier.h"
 
@@ -74,6 +74,8 @@ static void over(peali_net_req *req, peal_status status)
 /* All orders, the first one first. */
 static peali_net_req *take(courier *c)
 {
+    if (!peali_load_relaxed(&c->orders)) /* of a line that is left to who adds to it */
+        return NULL;
     peali_net_req *latest = peali_take_acquire(&c->orders), *first = NULL;
     while (latest) {
         peali_net_req *before = latest->next;
@@ -169,10 +171,14 @@ static bool courier_cancel(peali_net *net, peali_net_req *req)
     return forgotten;
 }
 
-/* The clerk drives INNER, but never the host library, which may be for this thread alone. */
+/*
+ * The clerk drives INNER where it has messages of this net, but never the host library, which may be for this thread alone. Where
+ * that is INNER, it is one that both may call.
+ */
 static peal_status courier_progress(peali_net *net)
 {
-    return net->aside ? net->aside->progress(net->aside) : PEAL_OK;
+    peali_net *driven = net->aside ? net->aside : ((courier *)net)->inner;
+    return driven->progress(driven);
 }
 
 static peal_status courier_flush(peali_net *net)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/thread.h"
 #include "exec/courier.h"
 #include "exec/pool.h"
 #include "topo/machine.h"
@@ -107,9 +108,9 @@ void peali_runner_destroy(peali_runner **runner)
         peali_runner_last_words(*runner);
         peali_run_deafen(*runner);
         peali_free((*runner)->strays);
-        leave_room(*runner);
         if ((*runner)->courier)
             (*runner)->courier->destroy((*runner)->courier);
+        leave_room(*runner);
         for (int32_t x = 0; x < (*runner)->nreach; x++)
             peali_public_release((*runner)->shown[x], x == (*runner)->me);
         peali_parley_destroy(&(*runner)->parley);
@@ -201,12 +202,15 @@ static bool takes_over(const peali_runner *r, const peali_plan *plan)
  * Where slices are in flight together, and what ranks do within reach takes a while, messages of one can move meanwhile. 32 cores
  * of Xeon, links of 25 Gbit/s, slices of 512 KiB, least ms without a courier and with it: 2 hosts of 2 ranks 1 MiB 0.68 0.60, 8 MiB
  * 5.56 4.25; 4 of 2 1.03 0.86, 9.38 6.62. Of one rank each there is nothing to be done meanwhile but what waits for the messages:
- * 1 MiB 0.58 0.70, 16 MiB 9.6 11.5. Where there can be no thread, calls do without.
+ * 1 MiB 0.58 0.70, 16 MiB 9.6 11.5. Where there can be no thread, or it would share the one
+ * core that this one may use, calls do without.
  */
 static bool couriered(peali_runner *r, const peali_plan *plan)
 {
     const bool meanwhile = plan->job.window > 1 && plan->program->nreach > 1;
     if (plan->nmessages == 0 || r->use == PEALI_COURIER_OFF || (r->use == PEALI_COURIER_AUTO && !meanwhile))
+        return false;
+    if (r->use == PEALI_COURIER_AUTO && !r->courier && peali_thread_has_one_core())
         return false;
     if (!r->courier && peali_courier_create(r->direct, &r->courier) != PEAL_OK)
         r->use = PEALI_COURIER_OFF;

@@ -531,8 +531,6 @@ void peali_run_rest(const peali_runner *r)
     int64_t nap = nap_ns(r);
     if (nap > 0)
         peali_clock_sleep(nap);
-    else if (yields(r) && r->net == r->courier)
-        peali_clock_give_way(); /* it may be the courier that wants the core, until the kernel has moved one of the two */
     else if (yields(r))
         give_core_away(r->outnumbered);
     else
