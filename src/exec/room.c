@@ -202,15 +202,16 @@ static bool takes_over(const peali_runner *r, const peali_plan *plan)
  * Where slices are in flight together, and what ranks do within reach takes a while, messages of one can move meanwhile. 32 cores
  * of Xeon, links of 25 Gbit/s, slices of 512 KiB, least ms without a courier and with it: 2 hosts of 2 ranks 1 MiB 0.68 0.60, 8 MiB
  * 5.56 4.25; 4 of 2 1.03 0.86, 9.38 6.62. Of one rank each there is nothing to be done meanwhile but what waits for the messages:
- * 1 MiB 0.58 0.70, 16 MiB 9.6 11.5. Where there can be no thread, or it would share the one
- * core that this one may use, calls do without.
+ * 1 MiB 0.58 0.70, 16 MiB 9.6 11.5. Where there can be no thread, or it would have the core of this one, calls do without.
  */
+static bool gains_by_courier(const peali_runner *r, const peali_plan *plan)
+{
+    return plan->job.window > 1 && plan->program->nreach > 1 && (r->courier || !peali_thread_has_one_core());
+}
+
 static bool couriered(peali_runner *r, const peali_plan *plan)
 {
-    const bool meanwhile = plan->job.window > 1 && plan->program->nreach > 1;
-    if (plan->nmessages == 0 || r->use == PEALI_COURIER_OFF || (r->use == PEALI_COURIER_AUTO && !meanwhile))
-        return false;
-    if (r->use == PEALI_COURIER_AUTO && !r->courier && peali_thread_has_one_core())
+    if (plan->nmessages == 0 || r->use == PEALI_COURIER_OFF || (r->use == PEALI_COURIER_AUTO && !gains_by_courier(r, plan)))
         return false;
     if (!r->courier && peali_courier_create(r->direct, &r->courier) != PEAL_OK)
         r->use = PEALI_COURIER_OFF;
