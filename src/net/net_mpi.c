@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+enum { NOBODYS_TAG = (1 << PEALI_NET_TAG_BITS) + 1 }; /* behind those of messages, and the one of comm_mpi.c */
+
 static const int64_t CANCEL_NS = 300000000;   /* for how long, all in all, receives that MPI does not take back are waited for, */
 static const int64_t RELEASE_NS = 5000000000; /* and again in the end, when their memory is given up */
 
@@ -231,14 +233,16 @@ static void mpi_describe(peali_net *net, int peer, uint32_t tag, bool sends, cha
 
 /*
  * A program's own messages must move while Peal waits (its peer may need them to get here), also where Peal waits for memory and
- * not for a message. Not over MPI_COMM_SELF, and not over a communicator of one rank: MPICH drives nothing but itself there.
+ * not for a message. Not over MPI_COMM_SELF, and not over a communicator of one rank: MPICH drives nothing but itself there. And a
+ * probe that finds something drives nothing at all: where a message of a peer that is further lay there, or a question that nobody
+ * receives any more, the program's stood still until ranks asked each other.
  */
 static peal_status mpi_progress(peali_net *net)
 {
     struct mpi_net *m = (struct mpi_net *)net;
     int found;
     if (net->nranks > 1)
-        PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->comm, &found, MPI_STATUS_IGNORE);
+        PMPI_Iprobe(MPI_ANY_SOURCE, NOBODYS_TAG, m->comm, &found, MPI_STATUS_IGNORE);
     return PEAL_OK;
 }
 
