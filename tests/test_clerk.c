@@ -84,9 +84,27 @@ static void test_no_call_is_slept_through(void **state)
     peali_clerk_take_back(&l.errand);
 }
 
+/* The core may be one that the program computes on. */
+static void test_who_is_called_looks_on_but_little(void **state)
+{
+    enum { MOST = 20000 }; /* who is not takes 100,000 looks */
+    look l = {.errand = {.clerk = 0, .pass = pass, .called = true}};
+    int before, now = 0;
+    assert_int_equal(peali_clerk_give(&l.errand), 0);
+    peali_clerk_wake(1);
+    do {
+        before = now;
+        peali_clock_sleep(20000000);
+        now = peali_load_relaxed(&l.passes);
+    } while (now != before || now == 0);
+    assert_true(now < MOST);
+    peali_clerk_take_back(&l.errand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_called_looks_on_but_little),
         cmocka_unit_test(test_who_serves_is_awake),
         cmocka_unit_test(test_no_call_is_slept_through),
     };

@@ -15,6 +15,7 @@
 
 enum {
     LOOKS = 100000, /* about 10 ms: calls that follow each other sooner find their clerks awake */
+    CALLED_LOOKS = 20, /* of who is woken for what there is, and should be gone when the program has threads for all its cores */
     YIELD_EVERY = 16, /* looks in vain */
     NAP_NS = 20000,
     LONGEST_NAP_NS = 1000000, /* where nothing is under way, each nap being twice as long as the one before; else */
@@ -60,10 +61,16 @@ void peali_clerk_unlock(const peali_errand *errand)
     pthread_mutex_unlock(&clerks[errand->clerk].lock);
 }
 
+/* Looks in vain before it naps. */
+static unsigned patience(const clerk *c)
+{
+    return c->looks ? LOOKS : CALLED_LOOKS;
+}
+
 /* A pass over all errands: did anything move? */
 static bool pass(clerk *c)
 {
-    bool moved = false, rested = c->idle > LOOKS;
+    bool moved = false, rested = c->idle > patience(c);
     c->busy = c->looks = false;
     for (peali_errand *j = c->errands; j; j = j->next) {
         moved |= j->pass(j, rested);
@@ -76,7 +83,7 @@ static bool pass(clerk *c)
 /* Either the clerk sees the call, or who enqueues it the nap. */
 static void nap(clerk *c)
 {
-    const unsigned naps = c->idle - LOOKS;
+    const unsigned naps = c->idle - patience(c);
     const unsigned doubled = c->busy ? naps / NAPS : naps, most = c->busy ? DOUBLED : 16;
     const int64_t ns = (int64_t)NAP_NS << (doubled < most ? doubled : most);
     (void)peali_add_ordered(&c->napping, 1);
@@ -95,7 +102,7 @@ static void *work(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->ending) {
         c->idle = pass(c) ? 0 : c->idle + 1;
-        if (c->idle > LOOKS) {
+        if (c->idle > patience(c)) {
             nap(c);
             continue;
         }
