@@ -110,11 +110,19 @@ cable() {
 # the way, so that nothing is lost as long as nothing is cut.
 limit() { tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 80kb limit 16mb; }
 
+# ordinary NAMESPACE: congestion control as Linux has it by default, or else as any namespace may, whatever this machine has:
+# BBR probes, and waits, by its own clock.
+ordinary() {
+    ip netns exec "$1" sh -c 'cd /proc/sys/net/ipv4 && for c in cubic reno; do echo $c > tcp_congestion_control && break; done' \
+        2> /dev/null
+}
+
 build() {
     bridge boot || return 1
     for l in $(seq 0 $((links - 1))); do bridge "netl$l" || return 1; done
     for h in $(seq 0 $last); do
         ip netns add "$name-$h" && ip -n "$name-$h" link set lo up && cable "$h" boot boot "10.77.255.$((h + 1))" || return 1
+        ordinary "$name-$h"
         for l in $(seq 0 $((links - 1))); do
             cable "$h" "eth$l" "netl$l" "10.77.$l.$((h + 1))" && limit "$name-$h" "eth$l" && limit "$switch" "h${h}l$l" || return 1
         done
