@@ -1,7 +1,8 @@
 /*
  * A kernel cannot wake a thread: while something moves, and a little longer, a clerk looks again and again; then it naps, for
  * longer and longer, so that what a graph orders after a pause waits a millisecond at most, and what is under way much less. What
- * the host enqueues wakes those who are to serve it: that took 3 us of the caller each, and 20 to 40 until they looked.
+ * the host enqueues wakes those who are to serve it: that took 3 us of the caller each, and 20 to 40 until they looked. Who has
+ * nothing but errands that are called, and nothing under way, sleeps at once.
  */
 #include "exec/clerk.h"
 
@@ -14,7 +15,7 @@
 #include "base/thread.h"
 
 enum {
-    LOOKS = 100000, /* about 10 ms: calls that follow each other sooner find their clerks awake */
+    LOOKS = 100000, /* about 10 ms: calls of GPUs that follow each other sooner find their clerks awake */
     CALLED_LOOKS = 20, /* of who is woken for what there is, and should be gone when the program has threads for all its cores */
     YIELD_EVERY = 16, /* looks in vain */
     NAP_NS = 20000,
@@ -203,7 +204,7 @@ void peali_clerk_wake(unsigned first)
     for (unsigned i = 0; i < first; i++) {
         clerk *c = &clerks[i];
         (void)peali_add_ordered(&c->calls, 1);
-        if (peali_load_ordered(&c->napping) == 0)
+        if (peali_swap_ordered(&c->napping, 0) == 0) /* awake, or being woken */
             continue;
         take_lock(c); /* it waits */
         pthread_mutex_unlock(&c->lock);
