@@ -113,6 +113,7 @@ limit() { tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 80kb limit 1
 # ordinary NAMESPACE: congestion control as Linux has it by default, or else as any namespace may, whatever this machine has:
 # BBR probes, and waits, by its own clock.
 ordinary() {
+    # shellcheck disable=SC2016
     ip netns exec "$1" sh -c 'cd /proc/sys/net/ipv4 && for c in cubic reno; do echo $c > tcp_congestion_control && break; done' \
         2> /dev/null
 }

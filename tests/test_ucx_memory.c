@@ -109,7 +109,7 @@ static ucs_status_ptr_t receive_seen(ucp_worker_h worker, void *data, size_t byt
 /* As UCX 1.22, which knows what is tcp's by that prefix alone. */
 static ucs_status_t modify_strictly(ucp_config_t *config, const char *name, const char *value)
 {
-    if (strcmp(name, "PUT_ENABLE") == 0 || strcmp(name, "TX_SEG_SIZE") == 0)
+    if (strcmp(name, "PUT_ENABLE") == 0 || strcmp(name, "TX_SEG_SIZE") == 0 || strcmp(name, "RX_SEG_SIZE") == 0)
         return UCS_ERR_INVALID_PARAM;
     return real.ucp_config_modify(config, name, value);
 }

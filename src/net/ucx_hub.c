@@ -51,10 +51,12 @@ static ucs_status_t tune_tcp(peali_ucx_hub *h, ucp_config_t *config)
                    {"UCX_ZCOPY_THRESH", "ZCOPY_THRESH", "ZCOPY_THRESH", "0"},
                    {"UCX_TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "TCP_TX_SEG_SIZE", "256k"},
                    {"UCX_TCP_RX_SEG_SIZE", "RX_SEG_SIZE", "TCP_RX_SEG_SIZE", "256k"}};
+    enum { ALL = sizeof(options) / sizeof(options[0]), OTHERS = ALL - 2 }; /* UCX refuses pieces longer than those that are read */
+    const int n = getenv(options[OTHERS].variable) || getenv(options[OTHERS + 1].variable) ? OTHERS : ALL;
     unsigned major, minor, release;
     ucs_status_t status = UCS_OK;
     h->ucp->ucp_get_version(&major, &minor, &release);
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && status == UCS_OK; i++) {
+    for (int i = 0; i < n && status == UCS_OK; i++) {
         const char *name = minor < PREFIXED ? options[i].plain : options[i].prefixed;
         if (name && !getenv(options[i].variable))
             status = h->ucp->ucp_config_modify(config, name, options[i].value);
