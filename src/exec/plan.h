@@ -6,6 +6,7 @@
 #define PEALI_PLAN_H
 
 #include "exec/reduce.h"
+#include "exec/trial.h"
 #include "lower/lower.h"
 
 /*
@@ -72,7 +73,8 @@ typedef struct peali_plan {
     size_t land_bytes;     /* push: of a slice's landings at the rank that has most */
     bool takes_over;       /* push: who reads alone what has landed writes to it, too; said by the runner */
     bool helps;            /* ranks that wait help others with their sums; said by the runner */
-    bool couriered;        /* its messages go by the runner's courier; said by the runner */
+    bool couriered;        /* its messages may go by the runner's courier; said by the runner */
+    peali_trial *trial;    /* couriered: of calls without it, and by it; NULL: all go by it */
     bool closed;           /* push: this rank's end waits for the begin of all within reach */
     int32_t most_operands; /* of any instruction */
     int32_t *first_req;    /* blockwise: of each instruction; else NULL: instruction i has request i */

@@ -346,5 +346,9 @@ peal_status peali_run_advance(peali_runner *r)
     peali_run_settle(r);
     if (status == PEAL_IN_PROGRESS)
         status = peali_run_hear(r);
-    return r->left == 0 ? r->net->flush(r->net) : status;
+    if (r->left == 0)
+        status = r->net->flush(r->net);
+    if (status == PEAL_OK && r->plan->trial)
+        peali_trial_tell(r->plan->trial, r->net == r->courier, peali_clock_ns() - r->began_ns);
+    return status;
 }

@@ -45,6 +45,7 @@ struct peali_runner {
     peali_net *direct;  /* the caller's */
     peali_net *courier; /* NULL: before the first plan that goes by it */
     peali_courier_use use;
+    int64_t began_ns;   /* the call, where its plan has a trial */
     bool outnumbered, pooled, staged, timed;
     int32_t me, nreach;
     const int32_t *ranks; /* within reach, in the communicator */
