@@ -44,12 +44,22 @@ static void test_turns(void **state)
     assert_int_equal(run(&t, 64, 100, 50), 62);
 }
 
+static void test_calls_that_go_another_way(void **state)
+{
+    peali_trial t = {0};
+    assert_int_equal(run(&t, 2, 100, 50), 0);
+    for (int i = 0; i < 5; i++)
+        peali_trial_tell(&t, 0, 10);
+    assert_int_equal(run(&t, 62, 100, 50), 62);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_quicker_way),
         cmocka_unit_test(test_a_first_call_that_sets_up),
         cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_calls_that_go_another_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

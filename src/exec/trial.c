@@ -14,6 +14,8 @@ int peali_trial_way(const peali_trial *t)
 
 void peali_trial_tell(peali_trial *t, int way, int64_t ns)
 {
+    if (way != peali_trial_way(t))
+        return;
     if (t->calls++ % PERIOD == 0)
         t->least_ns[0] = t->least_ns[1] = INT64_MAX;
     if (ns < t->least_ns[way])
