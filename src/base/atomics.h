@@ -14,7 +14,6 @@
 /* A list that one adds to and another takes whole. Push: true where *P was *BEFORE, which gets what it was; releases for take. */
 #define peali_push_release(p, before, value) \
     __atomic_compare_exchange_n((p), (before), (value), true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
-#define peali_swap_ordered(p, value) __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST)
 #define peali_take_acquire(p) __atomic_exchange_n((p), NULL, __ATOMIC_ACQUIRE)
 
 #define peali_add_release(p, value) __atomic_fetch_add((p), (value), __ATOMIC_ACQ_REL)
@@ -26,6 +25,7 @@
 
 /* In one order for all threads: of two that each add to a word and then load the other's, one sees what the other added. */
 #define peali_add_ordered(p, value) __atomic_fetch_add((p), (value), __ATOMIC_SEQ_CST)
+#define peali_exchange_ordered(p, value) __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST)
 #define peali_load_ordered(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
 
 #endif

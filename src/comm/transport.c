@@ -160,8 +160,8 @@ peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const pea
 
 /*
  * A rank's core, the thread's, and one that is left for all else. Where ranks and threads took all cores of a virtual machine,
- * calls of 64 MiB gained a sixth at best, and took 310 to 500 ms in place of 77 on 64 cores (8 hosts of 4, six runs of six), 75 to
- * 196 in place of 81 to 99 on 32 (8 of 2).
+ * calls of 64 MiB gained a sixth at best, and took 310 to 500 ms in place of 77 on 64 cores (8 hosts of 4, eight runs of eight), 75
+ * to 196 in place of 79 to 95 on 32 (8 of 2).
  */
 enum { COURIER_CORES = 3 };
 

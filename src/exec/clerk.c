@@ -204,7 +204,7 @@ void peali_clerk_wake(unsigned first)
     for (unsigned i = 0; i < first; i++) {
         clerk *c = &clerks[i];
         (void)peali_add_ordered(&c->calls, 1);
-        if (peali_swap_ordered(&c->napping, 0) == 0) /* awake, or being woken */
+        if (peali_exchange_ordered(&c->napping, 0) == 0) /* awake, or being woken */
             continue;
         take_lock(c); /* it waits */
         pthread_mutex_unlock(&c->lock);
