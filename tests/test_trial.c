@@ -1,7 +1,9 @@
 /* Calls go the quicker way, and find out when that is the other one. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -39,9 +41,42 @@ static void test_a_first_call_that_sets_up(void **state)
 static void test_turns(void **state)
 {
     peali_trial t = {0};
-    assert_int_equal(run(&t, 64, 100, 50), 62);
-    assert_int_equal(run(&t, 64, 100, 500), 2);
-    assert_int_equal(run(&t, 64, 100, 50), 62);
+    assert_int_equal(run(&t, 64, 100, 80), 62);
+    assert_int_equal(run(&t, 64, 100, 130), 2);
+    assert_int_equal(run(&t, 64, 100, 80), 62);
+}
+
+/* Calls that take five or 50 times as long by one way: at most a hundredth of the time goes into that, or two calls of 1024. */
+static void test_a_way_that_is_far_slower(void **state)
+{
+    peali_trial t = {0}, far = {0}, none = {0};
+    assert_int_equal(run(&t, 1024, 100, 500), 2);
+    assert_int_equal(run(&t, 4, 100, 500), 2);
+    assert_int_equal(run(&far, 1024, 5000, 100), 1022);
+    assert_int_equal(run(&far, 4, 5000, 100), 2);
+    assert_int_equal(run(&none, 1024, 0, 100), 2);
+}
+
+/* Each by what it measures, but where one does try, those that try more often do, too. */
+static void test_ranks_that_differ(void **state)
+{
+    peali_trial t[3];
+    int tried[3] = {0};
+    memset(t, 0, sizeof t);
+    for (int i = 0; i < 2048; i++) {
+        bool slow[3];
+        for (int k = 0; k < 3; k++) {
+            const int way = peali_trial_way(&t[k]);
+            slow[k] = way == 1;
+            tried[k] += way;
+            peali_trial_tell(&t[k], way, way ? 110 + 100 * k : 100);
+        }
+        assert_true(!slow[1] || slow[0]);
+        assert_true(!slow[2] || slow[1]);
+    }
+    assert_int_equal(tried[0], 64);
+    assert_int_equal(tried[1], 16);
+    assert_int_equal(tried[2], 8);
 }
 
 static void test_calls_that_go_another_way(void **state)
@@ -59,6 +94,8 @@ int main(void)
         cmocka_unit_test(test_the_quicker_way),
         cmocka_unit_test(test_a_first_call_that_sets_up),
         cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_a_way_that_is_far_slower),
+        cmocka_unit_test(test_ranks_that_differ),
         cmocka_unit_test(test_calls_that_go_another_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

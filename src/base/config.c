@@ -334,8 +334,9 @@ static const struct variable {
      "have so many; auto is one for every 4 cores of a rank, " DIGITS(PEALI_MOST_PROXY_THREADS) " at most.", read_proxy_threads},
     {"PEAL_PROGRESS_THREAD", "auto", "auto, 0 or 1",
      "Whether a thread of a process moves messages of host memory while a rank computes; auto: where they go over ucx by tcp, in "
-     "calls of several slices that also have peers on their host, if there are three cores for each rank and as long as calls are "
-     "quicker so, two of 64 being tried either way; 1: in all calls but those while others want the cores.", read_progress_thread},
+     "calls of several slices that also have peers on their host, if there are two cores for each rank and as long as calls are "
+     "quicker so, two of 64 to 1024 being tried either way; 1: in all calls but those while others want the cores.",
+     read_progress_thread},
     {"PEAL_INTERPOSE", "auto", "auto, 0 or 1", "Whether libpeal_mpi takes the program's collectives; auto: where it is preloaded, "
      "and not where the program is linked to it.", read_interpose},
 };

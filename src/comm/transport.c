@@ -159,11 +159,10 @@ peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const pea
 }
 
 /*
- * A rank's core, the thread's, and one that is left for all else. Where ranks and threads took all cores of a virtual machine,
- * calls of 64 MiB gained a sixth at best, and took 310 to 500 ms in place of 77 on 64 cores (8 hosts of 4, eight runs of eight), 75
- * to 196 in place of 79 to 95 on 32 (8 of 2).
+ * A rank's core, and the thread's. Where ranks and threads take all cores of a virtual machine, calls of 64 MiB take 0.6 to 0.95 of
+ * the time, or, while its host keeps cores back for others (steal), 2 to 6 times as long: they find out (exec/trial.h).
  */
-enum { COURIER_CORES = 3 };
+enum { COURIER_CORES = 2 };
 
 peali_courier_use peali_transport_courier(peali_net **net, int cores)
 {

@@ -1,23 +1,44 @@
 /*
  * Two calls by either way, as the first by one may have more to set up; then the quicker way. What else runs on a machine changes,
- * so that is done again and again: of so many calls two are by the slower way.
+ * so that is done again and again: after so many calls that the two by the slower way cost a hundredth of all, or less. Lengths
+ * are 64 times a power of two: ranks that found different ones still try at the same calls, of which one has to wait for another.
  */
 #include "exec/trial.h"
 
-enum { TRIED = 2, PERIOD = 64 };
+enum { TRIED = 2, LEAST = 64, MOST = 1024, PART = 100 };
+
+static uint32_t turn(const peali_trial *t)
+{
+    return t->calls % (t->length > 0 ? t->length : LEAST);
+}
 
 int peali_trial_way(const peali_trial *t)
 {
-    const uint32_t k = t->calls % PERIOD;
+    const uint32_t k = turn(t);
     return k < 2 * TRIED ? k >= TRIED : t->least_ns[1] < t->least_ns[0];
+}
+
+/* Calls until the ways are tried again. */
+static uint32_t length(const peali_trial *t)
+{
+    const int way = t->least_ns[1] < t->least_ns[0];
+    const double quicker = (double)t->least_ns[way], slower = (double)t->least_ns[!way];
+    uint32_t calls = LEAST;
+    while (calls < MOST && TRIED * PART * (slower - quicker) > (double)calls * quicker)
+        calls *= 2;
+    return calls;
 }
 
 void peali_trial_tell(peali_trial *t, int way, int64_t ns)
 {
     if (way != peali_trial_way(t))
         return;
-    if (t->calls++ % PERIOD == 0)
+    const uint32_t k = turn(t);
+    if (k == 0)
         t->least_ns[0] = t->least_ns[1] = INT64_MAX;
     if (ns < t->least_ns[way])
         t->least_ns[way] = ns;
+    t->calls++;
+    if (k + 1 == 2 * TRIED)
+        t->length = length(t);
 }

@@ -11,6 +11,7 @@
 typedef struct peali_trial {
     int64_t least_ns[2]; /* of calls since both ways were tried last */
     uint32_t calls;
+    uint32_t length; /* calls from when both were tried to when they will be again; 0: before the first time */
 } peali_trial;
 
 /* The way of the next call. */
