@@ -26,7 +26,7 @@ static void cpu_model(char *to, size_t size)
 peali_origin peali_origin_find(void)
 {
     struct utsname name;
-    peali_origin host = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    peali_origin host = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN), .steal = peali_steal_read("/proc/stat")};
     host.memory_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     cpu_model(host.cpu, sizeof host.cpu);
     if (uname(&name) == 0) {

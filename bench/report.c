@@ -103,12 +103,21 @@ void peali_report_winners(const peali_race *race)
     }
 }
 
+void peali_report_steal(double share)
+{
+    static const double FELT = 0.005;
+    if (share >= FELT)
+        printf("# steal %.1f %%: the host of this virtual machine kept back so much of its cores' time; calls wait for each that "
+               "is away\n", share * 100);
+}
+
 bool peali_report_all(const peali_race *race, const peali_origin *host)
 {
     if (race->flags->vs_nccl)
         peali_report_gpu_contests(race);
     else
         peali_report_winners(race);
+    peali_report_steal(peali_steal_since(host->steal));
     if (race->flags->plot)
         peali_plot_svg(race, host, race->flags->plot);
     return !race->flags->json || peali_save_json(race, host, race->flags->json);

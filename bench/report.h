@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "race.h"
+#include "steal.h"
 
 /* The machine in the words of its system; unknown things are "" or 0. */
 typedef struct peali_origin {
@@ -13,6 +14,7 @@ typedef struct peali_origin {
     char kernel[160];
     int cores;
     size_t memory_bytes;
+    peali_steal steal; /* when it was found */
 } peali_origin;
 peali_origin peali_origin_find(void);
 
@@ -29,6 +31,9 @@ void peali_report_winners(const peali_race *race);
 void peali_report_gpu_head(const peali_race *race, const peali_origin *host);
 void peali_report_gpu_row(const peali_race *race, const peali_row *row);
 void peali_report_gpu_contests(const peali_race *race);
+
+/* SHARE of the cores' time was stolen during the race (steal.h): says so where that is felt. */
+void peali_report_steal(double share);
 
 /* The winners, and the files that the flags ask for: by one rank. False where a file failed; a plot without gnuplot does not. */
 bool peali_report_all(const peali_race *race, const peali_origin *host);

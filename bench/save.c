@@ -16,6 +16,7 @@ static void add_machine(cJSON *root, const peali_origin *host)
     cJSON_AddNumberToObject(machine, "cores", host->cores);
     cJSON_AddNumberToObject(machine, "memory_bytes", (double)host->memory_bytes);
     cJSON_AddStringToObject(machine, "kernel", host->kernel);
+    cJSON_AddNumberToObject(machine, "steal", peali_steal_since(host->steal));
 }
 
 /* What races on GPUs have besides. */

@@ -7,6 +7,9 @@ import statistics
 import subprocess
 import sys
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from steal import Steal
+
 PEERS = [(pml, coll) for pml in ("ob1", "ucx") for coll in ("tuned", "han")]
 MCA = {"tuned": {"OMPI_MCA_coll_tuned_priority": "90", "OMPI_MCA_coll_han_priority": "0"},
        "han": {"OMPI_MCA_coll_han_priority": "90"},
@@ -48,7 +51,8 @@ def arguments():
 
 
 def cluster(q, hosts, ranks, command, links=1, rate=None, **env):
-    """Runs COMMAND in a cluster; its standard output, or None where it failed (printed)."""
+    """Runs COMMAND in a cluster; its standard output, or None where it failed (printed). q.steal: what was stolen meanwhile."""
+    steal = Steal()
     run = subprocess.Popen(["sh", "tests/cluster.sh", "-N", str(hosts), "-r", str(ranks), "--rate", rate or q.rate, "--links",
                             str(links), "--", *command], env={**os.environ, "PEAL_NET": q.net, **env}, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True)
@@ -58,6 +62,7 @@ def cluster(q, hosts, ranks, command, links=1, rate=None, **env):
         run.terminate()  # and not killed: it takes its hosts with it
         run.wait()
         raise
+    q.steal = steal.share()
     if run.returncode == 77:
         sys.exit(out.strip())
     if run.returncode != 0:
@@ -76,17 +81,17 @@ def goodput(q, hosts, ranks, links=1, rate=None, mib=None):
         words = line.split()
         if words and words[0] == "goodput":
             values = dict(zip(words[1::2], words[2::2]))
-            rows.append({key: value if key == "algo" else float(value) for key, value in values.items()})
+            rows.append({key: value if key == "algo" else float(value) for key, value in values.items()} | {"steal": q.steal})
     for r in rows:
         print(f"{hosts:>5} {ranks:>5} {links:>5} {r['mib']:>5.0f}M {r['algo']:<22} {r['tcp_gbits']:>8.3f} {r['alone_gbits']:>8.3f} "
               f"{r['allreduce_ms']:>10.1f} {r['of_tcp']:>8.3f} {r['inside_ms']:>9.1f} {r['between_ms']:>10.1f} "
-              f"{r['of_longer']:>9.2f} {r['of_sum']:>7.2f}", flush=True)
+              f"{r['of_longer']:>9.2f} {r['of_sum']:>7.2f} {100 * r['steal']:>7.1f}", flush=True)
     return rows
 
 
 def goodput_head():
-    print(f"{'hosts':>5} {'ranks':>5} {'links':>5} {'size':>6} {'algorithm':<22} {'tcp Gb/s':>8} {'alone':>8} {'allreduce':>10} {'of tcp':>8} "
-          f"{'inside':>9} {'between':>10} {'of longer':>9} {'of sum':>7}   (ms)")
+    print(f"{'hosts':>5} {'ranks':>5} {'links':>5} {'size':>6} {'algorithm':<22} {'tcp Gb/s':>8} {'alone':>8} {'allreduce':>10} "
+          f"{'of tcp':>8} {'inside':>9} {'between':>10} {'of longer':>9} {'of sum':>7} {'steal %':>7}   (ms)")
 
 
 def overlap(q, hosts, ranks):
@@ -165,7 +170,7 @@ def machine():
 
 
 def main():
-    q = arguments()
+    q, steal = arguments(), Steal()
     out = {"machine": machine(), "collective": q.collective, "rate": q.rate, "net": q.net, "goodput": [], "links": [], "overlap": [], "race": []}
     os.makedirs(q.out, exist_ok=True)
     shapes = [(hosts, ranks) for hosts in q.hosts for ranks in q.ranks]
@@ -190,6 +195,7 @@ def main():
         print(f"\n{'hosts':>5} {'ranks':>5} {'bytes':>9} {'algorithm':<22} {'peal us':>11} {'best peer':>11} {'':<10} {'times':>6}")
         for hosts, ranks in shapes:
             out["race"] += race(q, hosts, ranks)
+    out["machine"]["steal"] = steal.share()
     with open(os.path.join(q.out, "cluster.json"), "w") as f:
         json.dump(out, f, indent=1)
     sys.exit(q.trouble)

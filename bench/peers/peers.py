@@ -19,6 +19,9 @@ import report
 from cores import Cores, cores_of_host
 from launch import Failed, Launch, candidates
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from steal import Steal
+
 ROUNDS = 3
 MOST_CALLS = 2000  # in one turn: MEET_CALLS of meet.h
 LARGE = 1 << 22    # from here, calls are counted one by one
@@ -79,7 +82,7 @@ class Race:
         self.forced = {}   # Open MPI's best algorithm by (name, kind, bytes)
         self.strikes = {}  # how often an algorithm was hopeless, by (name, kind, algorithm)
         self.rows, self.missing = [], []
-        self.of_host, self.shared = Cores(), {}
+        self.of_host, self.shared, self.steal = Cores(), {}, {}
         self.versions = {"compiler": first_line(["gcc", "--version"]),
                          **{launch.candidate.name: launch.library for launch in launches}}
         out = flags.out or os.path.join("bench/results", report.machine_name(machine()))
@@ -189,7 +192,7 @@ class Race:
     def sweep(self, kind, sizes, budget, **shape):
         """One table: all sizes of a collective, as far as the time goes."""
         last, first_row, left = 0, len(self.rows), []
-        shared = set(self.of_host.shared())
+        shared, steal = set(self.of_host.shared()), Steal()
         for size in sizes:
             now = time.time()
             if now + (4.2 * last if size >= 1 << 20 else 0) > self.deadline or not self.launches:
@@ -201,18 +204,22 @@ class Race:
             last = time.time() - now
         if left:
             self.missing.append(f"{kind} {report.shape_text(shape)}: {' '.join(left)}")
+        stolen = steal.share()
         shared |= set(self.of_host.shared())
         if len(self.rows) > first_row:
             if shared:
                 print("\ncores that were slower when all worked than alone:", *sorted(shared))
+            if stolen >= 0.005:
+                print(f"\nsteal {100 * stolen:.1f} %: so much of the cores' time the host of this virtual machine kept back")
             self.shared[f"{kind} {report.shape_text(shape)}"] = sorted(shared)
+            self.steal[f"{kind} {report.shape_text(shape)}"] = stolen
             print(report.table(self.rows[first_row:]), flush=True)
         self.save()
 
     def save(self):
         """All that is known so far, for whatever may happen yet."""
         head = {"machine": machine(), "versions": self.versions, "commit": first_line(["git", "describe", "--always", "--dirty=+"])
-                or "no commit", "shared_cores": self.shared, "trouble": self.trouble, "missing": self.missing,
+                or "no commit", "shared_cores": self.shared, "steal": self.steal, "trouble": self.trouble, "missing": self.missing,
                 "acceptance": report.acceptance(self.rows)}
         with open(self.path, "w") as file:
             file.write(json.dumps(head, indent=1)[:-2] + ',\n "rows": [\n')
