@@ -272,17 +272,32 @@ static void refusals(peal_comm *comm, int rank, void *ctx)
     got[22] = peal_comm_force(comm, PEAL_KIND_COUNT, NULL);
     got[23] = peal_comm_max_ctas(comm, 129);
     got[24] = peal_comm_max_ctas(comm, -1);
+    got[25] = peal_iallreduce(a, b, 8, PEAL_FLOAT, PEAL_SUM, comm, NULL, NULL);
+    got[26] = peal_comm_error(NULL);
+    got[27] = peal_threads_create(2, NULL);
+    got[28] = peal_comm_rank(NULL) == -1 && peal_comm_size(NULL) == 0 && peal_comm_nodes(NULL) == 0 ? PEAL_ERR_INVALID : PEAL_OK;
+    got[29] = strcmp(peal_comm_transport(NULL), "none") == 0 && peal_config_list(0, NULL) == 0 ? PEAL_ERR_INVALID : PEAL_OK;
+    peal_comm_force_slice(NULL, 1);
+    peal_comm_abort(NULL);
+    peal_threads_destroy(NULL);
 }
 
 static void test_bad_arguments_are_refused(void **state)
 {
-    enum { N = 25 };
+    enum { N = 30 };
     static const char *const texts[] = {
         "rank 0: peal_broadcast number 7: buffer is NULL and count is 8",
         "rank 0: peal_comm_force: kind 99 is none of 0 to 5",
         "peal_comm_force: comm is NULL",
         "peal_comm_max_ctas: comm is NULL",
         "peal_comm_premul: comm is NULL",
+        "peal_allreduce: comm is NULL",
+        "peal_iallreduce: request is NULL",
+        "peal_comm_error: comm is NULL",
+        "peal_comm_rank: comm is NULL",
+        "peal_comm_force_slice: comm is NULL",
+        "peal_comm_abort: comm is NULL",
+        "peal_threads_create: nranks 2, threads (nil)",
         "rank 0: peal_comm_premul: type 99 is none of 0 to 19",
         "peal_comm_create_threads: threads is NULL",
         "rank 0: peal_broadcast number 8: root 2 is none of the 2 ranks",

@@ -125,7 +125,7 @@ PEAL_PUBLIC int peal_op_takes(peal_op op, peal_type type);
  * Makes the meeting place of NRANKS threads of this process, which become the ranks of one communicator.
  *
  * Shape:   nranks: 1 or more.
- * Returns: PEAL_OK; PEAL_ERR_INVALID nranks below 1; PEAL_ERR_MEMORY. *THREADS is written on success only.
+ * Returns: PEAL_OK; PEAL_ERR_INVALID nranks below 1, or THREADS is NULL; PEAL_ERR_MEMORY. *THREADS is written on success only.
  * Threads: any.    Blocks: no.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_threads_create(int nranks, peal_threads **threads);
@@ -142,9 +142,9 @@ PEAL_PUBLIC void peal_threads_destroy(peal_threads **threads);
  * Makes the calling thread rank RANK of a communicator over THREADS.
  *
  * Shape:      rank: 0 to nranks-1, each taken by one thread.
- * Returns:    PEAL_OK; PEAL_ERR_INVALID rank out of range; PEAL_ERR_CONFIG a PEAL_* variable is wrong; PEAL_ERR_MEMORY;
- *             PEAL_ERR_TIMEOUT a rank did not come within PEAL_TIMEOUT, or two threads came as one rank (logged), and THREADS is
- *             of no more use.
+ * Returns:    PEAL_OK; PEAL_ERR_INVALID rank out of range, or a pointer is NULL; PEAL_ERR_CONFIG a PEAL_* variable is wrong;
+ *             PEAL_ERR_MEMORY; PEAL_ERR_TIMEOUT a rank did not come within PEAL_TIMEOUT, or two threads came as one rank
+ *             (logged), and THREADS is of no more use. *COMM is written on success only.
  * Collective: yes, over all ranks of THREADS.
  * Threads:    one per rank.    Blocks: until all ranks have called.
  */
@@ -160,7 +160,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_threads(peal_threads *t
  */
 PEAL_PUBLIC void peal_comm_destroy(peal_comm **comm);
 
-/* The calling process's rank in COMM, and the number of ranks. Threads: any. */
+/* The calling process's rank in COMM, and the number of ranks; where COMM is NULL, which is logged, -1 and 0. Threads: any. */
 PEAL_PUBLIC int peal_comm_rank(const peal_comm *comm);
 PEAL_PUBLIC int peal_comm_size(const peal_comm *comm);
 
@@ -213,7 +213,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_deregister(peal_comm *comm, void *a
  *
  * Shape:      sendbuf, recvbuf: count elements of type. sendbuf == recvbuf: in place. Any other overlap is an error.
  * Units:      count in elements.
- * Returns: PEAL_OK; PEAL_ERR_INVALID a buffer, type, op or count breaks its rule, nothing started; PEAL_ERR_UNSUPPORTED this is
+ * Returns: PEAL_OK; PEAL_ERR_INVALID a buffer, type, op or count breaks its rule, COMM is NULL or has a call in flight, or a
+ *             premultiplied sum has no scalar of TYPE (peal_comm_premul), nothing started; PEAL_ERR_UNSUPPORTED this is
  *             a child of the process that made COMM; PEAL_ERR_MEMORY none for the plan of a first call, nothing started;
  *             PEAL_ERR_NET, PEAL_ERR_TIMEOUT, PEAL_ERR_MISMATCH, PEAL_ERR_ABORTED: COMM is of no more use. On
  *             device memory also PEAL_ERR_UNSUPPORTED it cannot be had here, nothing started; PEAL_ERR_CAPTURE not while a stream
@@ -266,6 +267,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_broadcast(void *buffer, size_t coun
  * Combines COUNT elements of every rank's SENDBUF with OP and gives ROOT the result.
  *
  * Shape:      sendbuf: count elements; recvbuf: count at root, elsewhere not used and may be NULL. sendbuf == recvbuf: in place.
+ *             Any other overlap at root is an error.
  * Units, Returns, Threads, Blocks: as peal_allreduce; PEAL_ERR_INVALID also where root is no rank.
  * Collective: yes; same count, type, op and root on every rank.
  * Source:     MPI 4.1, section 6.9.1.
@@ -287,7 +289,7 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_barrier(peal_comm *comm, void *stre
  * The collectives, started and not waited for: the buffers are Peal's until peal_test or peal_wait says that the call ended. One
  * call can be in flight on a communicator, and several on different ones.
  *
- * Returns: as the blocking calls; PEAL_ERR_INVALID also where a call is in flight on COMM. *REQUEST is written on success only.
+ * Returns: as the blocking calls; PEAL_ERR_INVALID also where REQUEST is NULL. *REQUEST is written on success only.
  * Collective, Threads: as the blocking calls; the request is the starting thread's.
  * Blocks:  no, but for making the plan of a first call, which talks to nobody; on device memory as the blocking calls.
  */

@@ -417,7 +417,7 @@ peal_status peali_config_check(void)
 
 int peal_config_list(int index, peal_config_entry *entry)
 {
-    if (index < 0 || index >= VARIABLES)
+    if (index < 0 || index >= VARIABLES || !entry)
         return 0;
     const struct variable *v = &table[index];
     *entry = (peal_config_entry){.name = v->name, .value = value_of(v), .choices = v->choices, .meaning = v->meaning};

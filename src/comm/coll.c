@@ -204,7 +204,7 @@ static peal_status begin_on_host(peal_comm *comm, const peali_call *c, peali_rec
 static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **request)
 {
     if (!comm || !request) {
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "peal_%s: %s is NULL", peal_kind_name(c->kind), comm ? "request" : "comm");
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "peal_i%s: %s is NULL", peal_kind_name(c->kind), comm ? "request" : "comm");
         return PEAL_ERR_INVALID;
     }
     if (!peali_request_owns(comm)) {
@@ -235,6 +235,10 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
 
 static peal_status collective(peal_comm *comm, const peali_call *c)
 {
+    if (!comm) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "peal_%s: comm is NULL", peal_kind_name(c->kind));
+        return PEAL_ERR_INVALID;
+    }
     peal_request *request;
     peal_status status = begin(comm, c, &request);
     return status == PEAL_OK ? peali_request_finish(request) : status;
@@ -337,11 +341,16 @@ peal_status peal_ireduce(const void *sendbuf, void *recvbuf, size_t count, peal_
 
 peal_status peal_comm_error(const peal_comm *comm)
 {
+    if (!comm)
+        return peali_no_comm("peal_comm_error");
     peal_status status = peali_device_failure(comm);
     return status == PEAL_OK ? peali_runner_failure(comm->runner) : status;
 }
 
 void peal_comm_abort(peal_comm *comm)
 {
-    peali_runner_abort(comm->runner);
+    if (comm)
+        peali_runner_abort(comm->runner);
+    else
+        (void)peali_no_comm("peal_comm_abort");
 }

@@ -108,12 +108,6 @@ static void names(const peal_problem *problem, char *out, size_t bytes)
         }
 }
 
-static peal_status no_comm(const char *call)
-{
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "%s: comm is NULL", call);
-    return PEAL_ERR_INVALID;
-}
-
 /* What is forced becomes part of all calls behind it: ranks that force other things would run programs that do not match. */
 static void note_forced(peal_comm *comm)
 {
@@ -129,7 +123,7 @@ static void note_forced(peal_comm *comm)
 peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
 {
     if (!comm)
-        return no_comm("peal_comm_force");
+        return peali_no_comm("peal_comm_force");
     if (kind < 0 || kind >= PEAL_KIND_COUNT) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_force: kind %d is none of 0 to %d", (int)kind,
                   PEAL_KIND_COUNT - 1);
@@ -141,8 +135,8 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
     if (algo && (!found || !peali_algo_fits(found, &problem))) {
         char valid[512];
         names(&problem, valid, sizeof valid);
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "%s: no algorithm %s for %d ranks; take one of:%s",
-                  peal_kind_name(kind), algo, comm->nranks, valid);
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "%s: no algorithm %s for %d ranks on %d node%s; take one of:%s",
+                  peal_kind_name(kind), algo, comm->nranks, comm->nnodes, comm->nnodes > 1 ? "s" : "", valid);
         return PEAL_ERR_INVALID;
     }
     comm->forced[kind] = found;
@@ -152,6 +146,10 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
 
 void peal_comm_force_slice(peal_comm *comm, size_t bytes)
 {
+    if (!comm) {
+        (void)peali_no_comm("peal_comm_force_slice");
+        return;
+    }
     comm->slice_bytes = bytes ? bytes : (size_t)peali_config_get()->slice_bytes;
     note_forced(comm);
 }
@@ -161,7 +159,7 @@ static_assert(PEALI_MOST_CTAS == PEALI_CUDA_DIRECT_LANES, "PEAL_MAX_CTAS is chec
 peal_status peal_comm_max_ctas(peal_comm *comm, int ctas)
 {
     if (!comm)
-        return no_comm("peal_comm_max_ctas");
+        return peali_no_comm("peal_comm_max_ctas");
     if (ctas < 0 || ctas > PEALI_CUDA_DIRECT_LANES) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_max_ctas: %d is none of 1 to %d, nor 0 for Peal's "
                   "choice", ctas, PEALI_CUDA_DIRECT_LANES);
@@ -175,7 +173,7 @@ peal_status peal_comm_premul(peal_comm *comm, const void *scalar, peal_type type
 {
     bool takes = peal_op_takes(PEAL_PREMUL_SUM, type);
     if (!comm)
-        return no_comm("peal_comm_premul");
+        return peali_no_comm("peal_comm_premul");
     if (peal_type_bytes(type) == 0) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_premul: type %d is none of 0 to %d", (int)type,
                   PEAL_TYPE_COUNT - 1);
@@ -562,36 +560,4 @@ void peali_comm_be_patient(peal_comm *comm)
 {
     peali_runner_be_patient(comm->runner);
     comm->staged = true;
-}
-
-int peal_comm_rank(const peal_comm *comm)
-{
-    return comm->rank;
-}
-
-int peal_comm_size(const peal_comm *comm)
-{
-    return comm->nranks;
-}
-
-int peal_comm_nodes(const peal_comm *comm)
-{
-    return comm->nnodes;
-}
-
-const char *peal_comm_transport(const peal_comm *comm)
-{
-    return comm->reach.nranks == comm->nranks && comm->nranks > 1 ? "shm" : comm->net->name;
-}
-
-int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls)
-{
-    for (int i = 0; i < index; i++)
-        if (!peali_algos[i])
-            return 0;
-    bool barriers = !peali_algos[index];
-    *kind = barriers ? PEAL_BARRIER : peali_algos[index]->kind;
-    *name = barriers ? "as allreduce" : peali_algos[index]->name;
-    *calls = comm->calls[index];
-    return 1;
 }

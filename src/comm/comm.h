@@ -1,11 +1,13 @@
 /*
- * Communicators from inside: what libpeal_mpi needs beyond the public calls. These symbols are exported for it alone.
+ * Communicators from inside: what libpeal_mpi and the `peal` command need beyond the public calls. Symbols are exported for
+ * the former alone.
  */
 #ifndef PEALI_COMM_H
 #define PEALI_COMM_H
 
 #include <stdbool.h>
 
+#include <peal/algo.h>
 #include <peal/peal.h>
 
 #include "comm/bootstrap.h"
@@ -92,6 +94,9 @@ PEAL_PUBLIC peali_found peali_comm_find(peal_comm *comm, const void *a, const vo
 
 /* Copies BYTES, each way and within either memory, and waits for it. PEAL_OK; PEAL_ERR_CUDA (logged). Threads: any. */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_copy(const peal_comm *comm, void *to, const void *from, size_t bytes);
+
+/* What a sum, or another call of KIND with root 0, asks of an algorithm on COMM, whose table of nodes it holds. Threads: any. */
+peal_problem peali_comm_asks(const peal_comm *comm, peal_kind kind);
 
 /* Calls started on COMM so far by algorithm, and barriers: NAME and CALLS of entry INDEX 0, 1, ...; 0 past the last. */
 PEAL_PUBLIC int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls);

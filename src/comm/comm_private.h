@@ -111,6 +111,9 @@ static inline peal_kind peali_comm_schedules(peal_kind kind)
     return kind == PEAL_BARRIER ? PEAL_ALLREDUCE : kind;
 }
 
+/* Logs that CALL had no communicator; PEAL_ERR_INVALID. */
+peal_status peali_no_comm(const char *call);
+
 /* W in push. */
 static inline int peali_comm_landings(const peal_comm *comm)
 {

@@ -346,8 +346,9 @@ peal_status peali_net_loop_create(peal_threads *threads, int rank, peali_net **n
 
 peal_status peal_threads_create(int nranks, peal_threads **threads)
 {
-    if (nranks < 1) {
-        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_threads_create: nranks %d: use 1 or more", nranks);
+    if (nranks < 1 || !threads) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_threads_create: nranks %d, threads %p: use 1 or more, and the address "
+                  "of a peal_threads *", nranks, (void *)threads);
         return PEAL_ERR_INVALID;
     }
     peal_threads *t = peali_alloc(1, sizeof(*t));
@@ -371,10 +372,10 @@ peal_status peal_threads_create(int nranks, peal_threads **threads)
 
 void peal_threads_destroy(peal_threads **threads)
 {
+    if (!threads || !*threads)
+        return;
     peal_threads *t = *threads;
     *threads = NULL;
-    if (!t)
-        return;
     pthread_mutex_lock(&t->lock);
     t->gone = true;
     end_worlds(t);
