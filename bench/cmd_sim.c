@@ -85,7 +85,7 @@ static bool set(request *q, int code, const char *text)
     case 'n': return number(text, &q->problem.nranks);
     case 'b': return (q->min_bytes = peali_flags_size(text)) > 0;
     case 'e': return (q->max_bytes = peali_flags_size(text)) > 0;
-    case 'f': return (q->factor = peali_flags_real(text)) > 1;
+    case 'f': return (q->factor = peali_flags_real(text)) >= PEALI_FLAGS_FACTOR;
     case F_ALGO: q->algo = text; return true;
     case F_NODE: return number(text, &q->per_node);
     case F_NEAR: return set_link(&q->params.link[PEALI_NEAR], text);

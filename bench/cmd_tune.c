@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "commands.h"
+#include "comm/comm.h"
 #include "tune.h"
 
 enum {
@@ -16,7 +17,7 @@ enum {
     LEAST_K = 4, MOST_K = 64, /* slices: fewer hide nothing, more cost more than they hide */
     LEAST_SLICE = 64 << 10, MOST_SLICE = 4 << 20,
     FINALISTS = 6, MOST_CALLS = 200, LEAST_CALLS = 5,
-    F_THREADS = 256,
+    F_THREADS = 256, F_MEM,
 };
 static const double CLOSE = 1.05; /* as good as the best: then what the size before took stays */
 static const double HOPELESS = 2; /* times the best in the first look */
@@ -41,8 +42,9 @@ static void usage(FILE *to)
     fputs("usage: mpirun -n RANKS peal tune [COLLECTIVE...] [flags], or peal tune --threads RANKS [COLLECTIVE...] [flags]\n"
           "  -o FILE              merge the rows into FILE, a table for PEAL_TUNING (they are printed)\n"
           "  -b SIZE, -e SIZE     first and last size, in bytes or with K, M, G (16, 64M)\n"
-          "  -f X                 each size is X times the one before (4)\n"
+          "  -f X                 each size is X times the one before (4), 1.5 at least\n"
           "  -n N                 timed calls of each finalist (5 to 200, as time allows)\n"
+          "  --mem host|shared    buffers of malloc, or of peal_mem_alloc, which have rows of their own: direct (host)\n"
           "  --threads N          ranks are N threads of this process (they are MPI processes)\n"
           "  -h, --help           this text\n"
           "COLLECTIVE (all):", to);
@@ -76,6 +78,7 @@ static bool set(request *q, int code, const char *text)
     case 'e': return (q->flags.max_bytes = peali_flags_size(text)) > 0;
     case 'f': return (q->flags.factor = peali_flags_real(text)) >= 1.5;
     case 'n': return number(text, &q->flags.iters);
+    case F_MEM: return (q->flags.shared = strcmp(text, "shared") == 0) || strcmp(text, "host") == 0;
     default: return number(text, &q->flags.threads);
     }
 }
@@ -83,7 +86,8 @@ static bool set(request *q, int code, const char *text)
 /* -1, or the exit code where that was all. */
 static int parse(request *q, int argc, char **argv)
 {
-    static const struct option longs[] = {{"threads", required_argument, NULL, F_THREADS}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option longs[] = {{"threads", required_argument, NULL, F_THREADS}, {"mem", required_argument, NULL, F_MEM},
+                                          {"help", no_argument, NULL, 'h'}, {0}};
     char word[PEALI_FLAGS_WORD], sizes[PEALI_FLAGS_ORDER];
     int code;
     opterr = 0;
@@ -127,7 +131,7 @@ static void enter_algo(peali_race *race, const peal_algo *algo, size_t bytes)
 
 static void enter_all(const sweep *s, peali_race *race, peal_kind kind, size_t bytes)
 {
-    peal_problem problem = {.kind = kind, .nranks = s->team->nranks, .nnodes = 1};
+    const peal_problem problem = peali_comm_asks(s->team->comm, kind);
     bool levels = peal_comm_nodes(s->team->comm) > 1;
     for (int i = 0; peali_algos[i]; i++)
         if (peali_algo_fits(peali_algos[i], &problem) && (levels || !has_levels(peali_algos[i]->name)))
@@ -235,16 +239,24 @@ static void tune_size(sweep *s, peal_kind kind, size_t bytes)
     peali_race_end(&race);
 }
 
+/* What the table in use takes for PROBLEM. */
+static peali_tune_pick tabled(const sweep *s, const peal_problem *problem, size_t bytes)
+{
+    const int nhosts = strcmp(s->result.transport, "hosts") == 0 ? s->result.ranks : 1;
+    const char *transport = nhosts > 1 ? peal_comm_transport(s->team->comm) : s->result.transport;
+    const peali_tuning_span span = peali_tuning_find(peali_tuning_get(), problem->kind, transport, problem->nranks, nhosts);
+    const peali_tuning_choice choice = peali_tuning_choose(span, problem, bytes);
+    return (peali_tune_pick){choice.algo, choice.slice_bytes, 0};
+}
+
 /* What the table in use takes from BYTES on, in place of a measurement. */
 static void give_up(sweep *s, peal_kind kind, size_t bytes)
 {
-    peal_problem problem = {.kind = kind, .nranks = s->team->nranks, .nnodes = 1};
-    peali_tuning_span span = peali_tuning_find(peali_tuning_get(), kind, s->result.transport, s->result.ranks, 1);
-    peali_tuning_choice choice = peali_tuning_choose(span, &problem, bytes);
-    peali_tune_pick old = {choice.algo, choice.slice_bytes, 0};
+    const peal_problem problem = peali_comm_asks(s->team->comm, kind), flat = {.kind = kind, .nranks = problem.nranks, .nnodes = 1};
     s->late[kind] = true;
     if (s->result.nsteps[kind])
-        s->result.steps[kind][s->result.nsteps[kind]++] = (peali_tune_step){bytes, old, old};
+        s->result.steps[kind][s->result.nsteps[kind]++] =
+            (peali_tune_step){bytes, tabled(s, &problem, bytes), tabled(s, &flat, bytes)};
     if (s->team->rank == 0)
         fprintf(stderr, "# %s from %zu bytes: no time left to measure; as the table in use has it\n", peal_kind_name(kind), bytes);
 }
@@ -295,9 +307,11 @@ static int tune(peali_team *team, void *arg)
         team->quit(team);
     *s = (sweep){.q = q, .team = team, .start_s = (double)peali_clock_ns() / 1e9};
     s->result.team = team;
-    s->result.transport = q->flags.shared ? "direct" : peal_comm_transport(team->comm);
+    s->result.transport = peal_comm_transport(team->comm);
     s->result.ranks = team->nranks;
-    if (peal_comm_nodes(team->comm) > 1 && strcmp(s->result.transport, "shm") != 0) {
+    if (strcmp(s->result.transport, "shm") == 0) {
+        s->result.transport = q->flags.shared ? "direct" : "shm";
+    } else if (peal_comm_nodes(team->comm) > 1) {
         s->result.transport = "hosts";
         s->result.ranks = peal_comm_nodes(team->comm);
     }

@@ -20,7 +20,7 @@ static const struct flag {
 } table[] = {
     {'b', "minbytes", "SIZE", "first size, in bytes or with K, M, G (16)"},
     {'e', "maxbytes", "SIZE", "last size (64M)"},
-    {'f', "stepfactor", "X", "each size is X times the one before (4)"},
+    {'f', "stepfactor", "X", "each size is X times the one before (4), 1.01 at least"},
     {'i', "stepbytes", "SIZE", "each size is SIZE more than the one before, in place of -f"},
     {'t', "datatype", "TYPE", "element type, or all (float)"},
     {'o', "op", "OP", "reduction, or all (sum)"},
@@ -243,7 +243,7 @@ static bool set(peali_flags *flags, int code, char *text)
     int check = -1;
     switch (code) {
     case 'b': case 'e': case 'i': return set_size(flags, code, text);
-    case 'f': return (flags->factor = peali_flags_real(text)) > 1;
+    case 'f': return (flags->factor = peali_flags_real(text)) >= PEALI_FLAGS_FACTOR;
     case 't': return (flags->types = names_to_bits(text, PEAL_TYPE_COUNT, type_name)) != 0;
     case 'o': return (flags->ops = names_to_bits(text, PEAL_OP_COUNT, op_name)) != 0;
     case 'n': return number(text, 1, &flags->iters);

@@ -36,8 +36,9 @@ int peali_flags_parse(int argc, char **argv, peali_flags *flags);
 /* SIZE ("16", "64M") in bytes, 0 where TEXT is none. */
 size_t peali_flags_size(const char *text);
 
-/* A number above 0, 0 where TEXT is none. */
+/* A number above 0, 0 where TEXT is none; between two sizes so much at least, or there are too many of them. */
 double peali_flags_real(const char *text);
+static const double PEALI_FLAGS_FACTOR = 1.01;
 
 /* NAMES is "all" or names between commas (known: or "auto"): are all of them algorithms of KIND; is NAME among them? */
 bool peali_flags_known(peal_kind kind, const char *names);

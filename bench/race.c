@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "comm/comm.h"
 #include "pattern.h"
 #include "sched/sched.h"
 #include "start.h"
@@ -37,7 +38,7 @@ struct heat {
 
 void peali_race_fail(peali_team *team, const char *who, const char *why)
 {
-    fprintf(stderr, "peal bench: rank %d: %s: %s\n", team->rank, who, why);
+    fprintf(stderr, "peal: rank %d: %s: %s\n", team->rank, who, why);
     team->quit(team);
 }
 
@@ -223,7 +224,7 @@ static const char *named(const struct heat *h, const peali_runner *runner)
 
 static double predicted_us(const struct heat *h, const peali_runner *runner, size_t bytes)
 {
-    peal_problem problem = {.kind = h->kind, .op = h->op, .nranks = h->team->nranks, .nnodes = 1};
+    const peal_problem problem = peali_comm_asks(h->team->comm, h->kind);
     const peal_algo *algo = runner->peal ? peali_algo_find(problem.kind, named(h, runner)) : NULL;
     size_t slice = (size_t)peali_config_get()->slice_bytes;
     int slices = slice && bytes > slice ? (int)((bytes + slice - 1) / slice) : 1;
@@ -365,14 +366,14 @@ static void run_type(void *arg, peal_type type, peal_op op)
 void peali_race_enter(peali_race *race, peali_runner runner)
 {
     if (race->nrunners == PEALI_RUNNERS)
-        peali_race_fail(race->team, runner.variant, "too many variants in one race");
+        peali_race_fail(race->team, runner.variant, "more variants than PEALI_RUNNERS of bench/race.h");
     race->runners[race->nrunners++] = runner;
 }
 
 void peali_race_algos(peali_race *race)
 {
     const peali_flags *f = race->flags;
-    peal_problem problem = {.kind = f->kind, .nranks = race->team->nranks, .nnodes = 1};
+    const peal_problem problem = peali_comm_asks(race->team->comm, f->kind);
     if (strcmp(f->algo, "auto") == 0)
         peali_race_enter(race, (peali_runner){.impl = "peal", .variant = "auto", .peal = true});
     for (int i = 0; peali_algos[i]; i++)

@@ -51,7 +51,7 @@ typedef struct peali_race_gpu {
     double link;        /* GB/s each way of plain copies between all GPUs at once; 0: not known */
 } peali_race_gpu;
 
-enum { PEALI_RUNNERS = 64 };
+enum { PEALI_RUNNERS = 128 }; /* `peal tune`: of the allreduces between nodes, each with three lengths of slices and none, 72 */
 
 typedef struct peali_race {
     const peali_flags *flags;

@@ -16,7 +16,7 @@ allowed() {
     heap)  echo base exec heap ;; # of exec the pool alone, below
     comm)  echo base sched topo lower net exec cuda comm ;;
     pmpi)  echo base comm pmpi ;; # of comm what libpeal exports for it, and what speaks MPI as it does, below
-    bench) echo base sched topo lower study cuda ;; # of cuda the driver alone, below
+    bench) echo base sched topo lower study cuda comm ;; # of cuda the driver, of comm what libpeal exports, below
     esac
 }
 
@@ -29,6 +29,7 @@ refused() {
             case " $(allowed "$room") " in *" $target "*) ;; *) echo "$where: $name" ;; esac
             [ "$room" = heap ] && [ "$target" = exec ] && [ "$name" != '"exec/pool.h' ] && echo "$where: $name"
             [ "$room" = bench ] && [ "$target" = cuda ] && [ "$name" != '"cuda/driver.h' ] && echo "$where: $name"
+            [ "$room" = bench ] && [ "$target" = comm ] && [ "$name" != '"comm/comm.h' ] && echo "$where: $name"
             [ "$room" = pmpi ] && [ "$target" = comm ] && case $name in
                 '"comm/comm.h'|'"comm/roll_mpi.h') ;;
                 *) echo "$where: $name" ;; esac ;;
@@ -57,6 +58,7 @@ plant pmpi src/pmpi/hooks.c '#include "net/net.h"'
 plant pmpi src/pmpi/hooks.c '#include "comm/nodes.h"'
 plant bench bench/race.c '#include "exec/run.h"'
 plant bench bench/race.c '#include "cuda/team.h"'
+plant bench bench/race.c '#include "comm/nodes.h"'
 
 found=$(for file in src/*/*.[ch] src/*/*.in bench/*.[ch]; do
     [ -e "$file" ] || continue

@@ -63,6 +63,9 @@ refuses 2 "'4 < 16'" sim allreduce -n 2 -e 4
 refuses 2 "bench: -f: wrong value '2x'" bench allreduce -f 2x
 refuses 2 "bench: -n: wrong value '10000001'" bench allreduce -n 10000001
 refuses 2 "sim: -f: wrong value 'inf'" sim allreduce -n 2 -f inf
+refuses 2 "bench: -f: wrong value '1.005'" bench allreduce -f 1.005
+refuses 2 "sim: -f: wrong value '1.005'" sim allreduce -n 2 -f 1.005
+refuses 2 "tune: --mem: wrong value 'cuda'" tune --mem cuda
 refuses 2 "sim: --reduce: wrong value '20GB'" sim allreduce -n 2 --reduce 20GB
 refuses 2 "tune: -f: wrong value '4K'" tune -f 4K
 refuses 2 "check: -n wants 1 to 4096, not '5x'" check -n 5x
@@ -120,7 +123,8 @@ race = json.load(open("race.json"))
 keys = {"run", "collective", "bytes", "type", "op", "nranks", "mem", "buffers", "mode", "inplace", "transport", "impl", "variant",
         "chosen", "samples", "min_us", "median_us", "p99_us", "algbw", "busbw", "predicted_us", "verified"}
 assert set(race) == {"machine", "versions", "commit", "rows"}, set(race)
-assert set(race["machine"]) == {"cpu", "cores", "memory_bytes", "kernel"}
+assert set(race["machine"]) == {"cpu", "cores", "memory_bytes", "kernel", "steal"}
+assert 0 <= race["machine"]["steal"] <= 1
 rows = race["rows"]
 variants = {row["variant"] for row in rows}
 assert {"ring", "recursive_doubling", "binomial"} <= variants, variants
@@ -157,6 +161,15 @@ grep -q '^allreduce *shm *2 *inf ' table && grep -q '^reduce *shm *2 *inf ' tabl
 [ "$(grep -c '^allreduce *shm *3 *inf ' table)" = 1 ] || die "rows of 3 ranks are not kept"
 [ "$(grep -c '^allreduce *shm *2 ' table)" = 1 ] || die "rows of 2 ranks are not replaced"
 grep -q '^reduce *shm *2 *inf ' table || die "rows of reduce are not kept"
+"$peal" tune --threads 2 allreduce -e 16 -n 1 --mem shared -o table > out 2> err || die "tune on memory of peal_mem_alloc"
+grep -q '^allreduce *direct *2 *inf ' table && grep -q '^allreduce *shm *2 ' table || die "rows of direct are not added"
+PEAL_NODES=1+1 "$peal" tune --threads 2 allreduce -b 4M -e 4M -n 1 -o table > out 2> err || die "tune between nodes, of many slices"
+grep -q '^allreduce *hosts *2 *inf ' table || die "tune between nodes wrote no row"
+PEAL_NODES=1+2 "$peal" tune --threads 3 -b 64 -e 64 -n 1 > out 2> err || die "tune on nodes of different sizes"
+for kind in allreduce allgather reduce_scatter; do
+    PEAL_NODES=1+2 "$peal" bench $kind --threads 3 --algo all -b 12 -e 12 -n 1 > out 2> err || die "$kind on uneven nodes"
+    grep -q ' hierarchical ' out && ! grep -q ' hierarchical_grid ' out || die "$kind on uneven nodes races others"
+done
 printf 'reduce shm 9 inf binomial 0' > plain # and no end of its line
 ln -s plain link_to_table
 "$peal" tune --threads 2 allreduce -e 16 -n 1 -o link_to_table > out 2> err || die "tune into a link"

@@ -76,7 +76,7 @@ command -v gnuplot > gnuplot_path && { grep -q '<svg' race.svg || die "the plot 
 python3 - <<'P' || die "the JSON is not as it should be"
 import json
 race = json.load(open("race.json"))
-assert {"gpu", "gpus", "link_gbps", "cpu", "cores", "memory_bytes", "kernel"} == set(race["machine"]), race["machine"]
+assert {"gpu", "gpus", "link_gbps", "cpu", "cores", "memory_bytes", "kernel", "steal"} == set(race["machine"]), race["machine"]
 assert race["machine"]["gpu"] == "Fake 0" and race["machine"]["gpus"] == 3 and race["machine"]["link_gbps"] > 0
 versions = race["versions"]
 assert versions["cuda"] == "13.0" and versions["nccl"] == "2.28.9" and versions["nccl_nvls_enable"] == "0, set by peal bench"
