@@ -82,10 +82,18 @@ static void test_ranks_that_differ(void **state)
 static void test_calls_that_go_another_way(void **state)
 {
     peali_trial t = {0};
+    peali_trial other = {0};
     assert_int_equal(run(&t, 2, 100, 50), 0);
-    for (int i = 0; i < 5; i++)
-        peali_trial_tell(&t, 0, 10);
-    assert_int_equal(run(&t, 62, 100, 50), 62);
+    peali_trial_tell(&t, 0, 10);
+    assert_int_equal(run(&t, 61, 100, 50), 61);
+    assert_int_equal(run(&other, 2, 100, 50), 0);
+    for (int i = 0; i < 2; i++)
+        peali_trial_tell(&other, 0, 10);
+    assert_int_equal(run(&other, 60, 100, 50), 0);
+    assert_int_equal(run(&t, 64, 100, 50), 64);
+    assert_int_equal(run(&other, 64, 100, 50), 62); /* which could not try, and does as soon as it may */
+    assert_int_equal(run(&t, 128, 100, 50) + run(&other, 128, 100, 50), 256);
+    assert_int_equal(run(&t, 64, 100, 50), 62); /* both at the same call */
 }
 
 int main(void)

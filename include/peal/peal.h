@@ -12,7 +12,8 @@
  * else the logs of the others alone have them, if those could tell: each of two roots of a broadcast, say, may have left.
  *
  * After a call failed, its buffers are freed when all ranks of the host have destroyed the communicator: until then they may still
- * read them. Every later call on it ends as that one did.
+ * touch them, if only to the end of what they were at when they were told. Every later call on it ends as that one did. A rank that
+ * comes back to a call which another has given up meanwhile gets an error, too.
  *
  * Device memory. STREAM is a CUstream (or cudaStream_t), for buffers of cudaMalloc and its relatives, on the device that was
  * current in the communicator's first such call. The call is enqueued on it and returns; NULL is the legacy default stream where
@@ -393,7 +394,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_premul(peal_comm *comm, const 
 PEAL_PUBLIC peal_status peal_comm_error(const peal_comm *comm);
 
 /*
- * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank. Other ranks are not told.
+ * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank, and that call on the ranks of its
+ * host. Others are not told.
  *
  * Threads: any, while COMM lives.    Blocks: no.
  */

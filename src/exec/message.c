@@ -227,7 +227,7 @@ static void cancel_data(peali_runner *r, peali_cursor *c, int kind)
         int32_t req = peali_run_first_req(r->plan, no);
         for (int32_t u = req; i->kind == kind && u < req + peali_plan_units(r->plan, i); u++) {
             if (!c->over[u])
-                r->net->cancel(r->net, &c->reqs[u]);
+                r->remains |= !r->net->cancel(r->net, &c->reqs[u]);
             c->over[u] = true;
         }
     }
@@ -246,7 +246,7 @@ void peali_run_cancel(peali_runner *r)
         cancel_data(r, &r->cursors[w], PEALI_I_SEND);
     for (int32_t lead = 0; lead < r->plan->nleads; lead++)
         if (r->leads[lead].state == PEALI_LEAD_POSTED)
-            r->bounces |= !r->net->cancel(r->net, &r->leads[lead].req);
+            r->remains |= !r->net->cancel(r->net, &r->leads[lead].req);
 }
 
 static bool received(const peali_runner *r, int32_t lead)

@@ -133,15 +133,16 @@ void peali_parley_hold(peali_parley *p, int rank, const peali_signature *theirs)
         p->found = (peali_quarrel){*mine, *theirs, p->net->rank, rank};
 }
 
-static void hear(peali_parley *p, int rank)
+/* True where a word of RANK has come. */
+static bool hear(peali_parley *p, int rank)
 {
     line *l = &p->lines[rank];
     peal_status status = l->listening ? p->net->test(p->net, &l->recv) : PEAL_IN_PROGRESS;
     if (status == PEAL_IN_PROGRESS)
-        return;
+        return false;
     l->listening = false;
     if (status != PEAL_OK)
-        return;
+        return false;
     l->spoke = true;
     l->now = l->heard.now;
     l->answers = l->heard.answers;
@@ -153,13 +154,15 @@ static void hear(peali_parley *p, int rank)
     if (p->found.one_rank < 0)
         p->found = l->heard.quarrel;
     peali_parley_listen(p, rank);
+    return true;
 }
 
 bool peali_parley_heard(peali_parley *p, peali_quarrel *quarrel)
 {
     for (int r = 0; p->lines && r < p->net->nranks; r++)
         if (r != p->net->rank)
-            hear(p, r);
+            while (hear(p, r)) /* the last word says most */
+                ;
     if (p->found.one_rank < 0)
         return false;
     *quarrel = p->found;

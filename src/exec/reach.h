@@ -75,7 +75,7 @@ typedef struct peali_public {
     struct peali_public *next; /* of those whose owner left first */
     void *kept[3];             /* its owner's scratch, staging and spare room, after the owner: freed with this */
     peali_signature_shown past[PEALI_SIGNATURE_PAST]; /* this rank's calls, by their numbers modulo that */
-    int alarm;                 /* set by a rank that found calls that differ; relaxed, because it only names a mistake */
+    int alarm;                 /* 1: look at what is told: set by a rank that found calls that differ, or gave one up */
     int tellers, told;         /* ranks that want to write, of which the first may; and 1 when it has */
     uint64_t quarrel[PEALI_REACH_QUARREL]; /* what a rank found that cannot be asked */
     int is_stuck;              /* this rank waits for long for a message, or for who does: */

@@ -68,16 +68,17 @@ void peali_runner_put_back(const peali_runner *r, void *at)
 /* After a call that failed, others may still read what this rank filled: it stays as long as they look at this rank. */
 static void leave_room(peali_runner *r)
 {
-    r->mine->kept[0] = r->scratch;
-    r->mine->kept[1] = r->staging;
+    if (!r->remains) {
+        r->mine->kept[0] = r->scratch;
+        r->mine->kept[1] = r->staging;
+        peali_free(r->bounce);
+    }
     r->mine->kept[2] = r->spare;
     peali_free(r->cursors);
     peali_free(r->over);
     peali_free(r->open);
     peali_free(r->reqs);
     peali_free(r->leads);
-    if (!r->bounces)
-        peali_free(r->bounce);
     peali_free(r->dst);
     peali_free(r->src);
 }
@@ -310,7 +311,7 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     r->in = in;
     r->out = out;
     r->net = by_courier(plan) ? r->courier : r->direct;
-    r->began_ns = plan->trial ? peali_clock_ns() : 0;
+    r->began_ns = plan->trial || plan->nmessages > 0 ? peali_clock_ns() : 0;
     peali_run_note(r, &r->signature);
     r->begun = false;
     r->dissenter = -1;

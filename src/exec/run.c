@@ -229,6 +229,8 @@ bool peali_run_tells(const peali_runner *r, peali_loc loc)
 /* Ranks within reach show what they called; before this one touches a peer's memory, it looks. */
 static peal_status agreed(peali_runner *r, const peali_cursor *c, const peali_instr *i)
 {
+    if (peali_run_given_up(r))
+        return PEAL_ERR_MISMATCH;
     if (c->slice > 0 || r->plan->program->mode == PEALI_PUSH)
         return PEAL_OK;
     const peali_loc *locs = r->plan->program->locs + i->locs;

@@ -100,7 +100,7 @@ struct peali_runner {
     peali_net_req *reqs;
     peali_lead *leads;
     unsigned char *bounce; /* per lead: a signature, and behind it the data of a small message */
-    bool bounces;          /* of a call that failed something is under way there still, so that it is never freed */
+    bool remains;          /* a message of a call that failed is under way still: what it may read or write is never freed */
     size_t lead_bytes;     /* at most, of any call */
     int32_t nleads;
     void *strays;        /* per rank, a peali_stray: a lead that is not expected; NULL before the first call that lasted */
@@ -253,6 +253,12 @@ void peali_run_cancel(peali_runner *r);
 void peali_run_hands_off(peali_runner *r);
 
 /* The rank within reach that C waits for, or -1. */
+/*
+ * A rank within reach has given up this call, or one before it, and may use its buffers again: none of them is touched any more.
+ * Where it has, r->quarrel says so.
+ */
+bool peali_run_given_up(peali_runner *r);
+
 int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c);
 
 /*

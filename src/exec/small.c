@@ -231,7 +231,7 @@ static peal_status pull(peali_runner *r, const peali_cursor *c, const action *a,
 {
     const operand *to = o + a->nsrc;
     bool past = false;
-    if (!place_at_owners(r, o, a->nsrc, (void **)r->src) || !place_at_owners(r, to, a->ndst, r->dst))
+    if (peali_run_given_up(r) || !place_at_owners(r, o, a->nsrc, (void **)r->src) || !place_at_owners(r, to, a->ndst, r->dst))
         return PEAL_ERR_MISMATCH;
     for (int k = 0; k < a->ndst; k++)
         past |= r->shown[to[k].owner]->front.past;

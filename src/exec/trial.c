@@ -24,6 +24,8 @@ static uint32_t length(const peali_trial *t)
     const int way = t->least_ns[1] < t->least_ns[0];
     const double quicker = (double)t->least_ns[way], slower = (double)t->least_ns[!way];
     uint32_t calls = LEAST;
+    if (t->least_ns[!way] == INT64_MAX) /* no call could go that way */
+        return calls;
     while (calls < MOST && TRIED * PART * (slower - quicker) > (double)calls * quicker)
         calls *= 2;
     return calls;
@@ -31,12 +33,10 @@ static uint32_t length(const peali_trial *t)
 
 void peali_trial_tell(peali_trial *t, int way, int64_t ns)
 {
-    if (way != peali_trial_way(t))
-        return;
     const uint32_t k = turn(t);
     if (k == 0)
         t->least_ns[0] = t->least_ns[1] = INT64_MAX;
-    if (ns < t->least_ns[way])
+    if (way == peali_trial_way(t) && ns < t->least_ns[way])
         t->least_ns[way] = ns;
     t->calls++;
     if (k + 1 == 2 * TRIED)

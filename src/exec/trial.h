@@ -17,7 +17,7 @@ typedef struct peali_trial {
 /* The way of the next call. */
 int peali_trial_way(const peali_trial *trial);
 
-/* A call by WAY took NS. One that could not go the way it was to go counts for nothing. */
+/* A call by WAY took NS. One that could not go the way it was to go is counted, but not timed. */
 void peali_trial_tell(peali_trial *trial, int way, int64_t ns);
 
 #endif

@@ -241,6 +241,43 @@ static bool alarmed(const peali_runner *r)
     return peali_load_relaxed(&r->mine->alarm);
 }
 
+/* Of a later call than this one: it counts when that is made. */
+static bool is_later(const peali_runner *r, const peali_quarrel *quarrel)
+{
+    return quarrel->one.sequence > r->signature.sequence;
+}
+
+bool peali_run_given_up(peali_runner *r)
+{
+    peali_quarrel told;
+    if (!alarmed(r) || !peali_runner_told(r, &told) || is_later(r, &told))
+        return false;
+    r->quarrel = told;
+    return true;
+}
+
+/*
+ * A call that has done its part, but took so long that others may have given it up meanwhile. Their buffers were theirs again then,
+ * and what came of them is anything. Those within reach tell of it before, which is seen here; others behind what they sent.
+ */
+static bool came_too_late(peali_runner *r)
+{
+    peali_quarrel quarrel;
+    peali_loads_done(); /* what was read of others was read before this rank was told */
+    if (peali_run_given_up(r))
+        return true;
+    const int64_t soon_ns = sooner(r->parley_ns, peali_run_limit_ns(r->patient), 1);
+    if (r->plan->nmessages == 0 || peali_clock_ns() - r->began_ns < soon_ns || peali_parley_furnish(r->parley) != PEAL_OK)
+        return false;
+    for (int rank = 0; rank < r->net->nranks; rank++)
+        if (rank != r->net->rank)
+            peali_parley_listen(r->parley, rank);
+    if (!peali_parley_heard(r->parley, &quarrel) || is_later(r, &quarrel))
+        return false;
+    r->quarrel = quarrel;
+    return true;
+}
+
 /* What others say of their calls, and what those within reach show of theirs, whether they wait, go on or have left. */
 static bool heard(peali_runner *r)
 {
@@ -444,17 +481,27 @@ static peal_status end(peali_runner *r)
     return PEAL_OK;
 }
 
+/* Ranks within reach are told, as they must leave the buffers alone. */
+static peal_status give_up(peali_runner *r)
+{
+    r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = PEAL_ERR_ABORTED};
+    sound_alarm(r);
+    return fail(r, PEAL_ERR_ABORTED);
+}
+
 peal_status peali_run_step(peali_runner *r)
 {
     if (r->failed != PEAL_OK)
         return r->failed;
     if (peali_load_relaxed(&r->aborted))
-        return fail(r, PEAL_ERR_ABORTED);
+        return give_up(r);
     if (r->verdict != PEAL_OK)
         return linger(r);
-    peal_status status = doomed(r) ? PEAL_ERR_MISMATCH : peali_run_advance(r);
+    peal_status status = doomed(r) || peali_run_given_up(r) ? PEAL_ERR_MISMATCH : peali_run_advance(r);
     if (status == PEAL_IN_PROGRESS)
         return tend(r);
+    if (status == PEAL_OK && came_too_late(r))
+        status = PEAL_ERR_MISMATCH;
     return status < 0 ? dispute(r, status) : end(r);
 }
 

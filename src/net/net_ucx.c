@@ -324,16 +324,15 @@ static peal_status ucx_flush(peali_net *net)
 /* Takes in, to throw away, what peers sent to this net and nobody received: else their sends would not end. */
 static void forget_strays(const struct ucx_net *u, peali_ucx_hub *hub)
 {
-    const peali_ucx_library *ucp = u->ucp;
     ucp_tag_t mine = wire_tag(u->id, 0, 0), mask = ~(ucp_tag_t)0 << (RANK_BITS + PEALI_NET_TAG_BITS);
     ucp_tag_recv_info_t info;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = UCS_MEMORY_TYPE_HOST};
     ucp_tag_message_h message;
-    ucp->ucp_worker_progress(hub->worker);
-    while ((message = ucp->ucp_tag_probe_nb(hub->worker, mine, mask, 1, &info))) {
-        ucs_status_ptr_t answer = ucp->ucp_tag_msg_recv_nbx(hub->worker, NULL, 0, message, &param);
+    u->ucp->ucp_worker_progress(hub->worker);
+    while ((message = u->ucp->ucp_tag_probe_nb(hub->worker, mine, mask, 1, &info))) {
+        ucs_status_ptr_t answer = u->ucp->ucp_tag_msg_recv_nbx(hub->worker, NULL, 0, message, &param);
         if (UCS_PTR_IS_PTR(answer))
-            ucp->ucp_request_free(answer);
+            u->ucp->ucp_request_free(answer);
     }
 }
 
@@ -379,7 +378,8 @@ static void ucx_destroy(peali_net *net)
     u->spoilt |= u->pending || u->fence;
     for (int rail = 0; rail < u->nhubs; rail++) {
         peali_ucx_hub *hub = lock(u, rail);
-        forget_strays(u, hub);
+        if (!hub->spoilt) /* that would go on with a message to memory which is its caller's again */
+            forget_strays(u, hub);
         peali_ucx_hub_unlock(hub);
     }
     while (u->pending) {
