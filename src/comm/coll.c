@@ -188,6 +188,12 @@ void peali_coll_number(peal_comm *comm, peal_status status)
     comm->refused += status != PEAL_OK;
 }
 
+void peali_comm_refuse(peal_comm *comm)
+{
+    peali_run_refused(comm->runner, comm->sequence);
+    peali_coll_number(comm, PEAL_ERR_INVALID);
+}
+
 static peal_status begin_on_host(peal_comm *comm, const peali_call *c, peali_recent *r, bool known)
 {
     const peali_job empty = {.kind = c->kind, .type = c->type, .op = c->op, .root = c->root};

@@ -83,6 +83,12 @@ PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int
 PEAL_PUBLIC void peali_comm_be_patient(peal_comm *comm);
 
 /*
+ * This rank's next call on COMM was refused before it was made: the others, which made it, or had it refused, too, get to know as
+ * of one that Peal refused.
+ */
+PEAL_PUBLIC void peali_comm_refuse(peal_comm *comm);
+
+/*
  * Which of A and B (may be NULL) are device memory; WRONG: one that is no memory of this process, as what was freed of a device,
  * else NULL. Next to nothing is asked where the process has no CUDA. Threads: one per COMM.
  */

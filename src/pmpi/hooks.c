@@ -22,6 +22,7 @@
 #include <peal/peal.h>
 
 #include "base/log.h"
+#include "comm/comm.h"
 #include "pmpi/attach.h"
 #include "pmpi/behind.h"
 #include "pmpi/bytes.h"
@@ -45,6 +46,7 @@ struct ask {
     peali_attach *state;
     int error; /* of MPI: the call is Peal's, but it cannot be done */
     bool told; /* the program's handler has heard of it */
+    bool made; /* Peal was called, whatever came of it */
 };
 
 static long long count_of(const struct ask *a, int r)
@@ -149,9 +151,14 @@ static bool take(struct ask *a)
     return why == PEALI_TAKE;
 }
 
-/* The other ranks are in the call: an error goes to the program's handler, never back to MPI. */
+/*
+ * The other ranks are in the call: an error goes to the program's handler, never back to MPI. What was wrong before Peal was called
+ * is a call of this communicator all the same: else the next one here would meet this one there.
+ */
 static int finish(const struct ask *a)
 {
+    if (a->error != MPI_SUCCESS && a->state && a->state->comm && !a->made)
+        peali_comm_refuse(a->state->comm);
     if (a->error != MPI_SUCCESS && !a->told)
         PMPI_Comm_call_errhandler(a->mpi_comm, a->error);
     return a->error;
@@ -171,6 +178,13 @@ static int error_of(peal_status status)
     }
 }
 
+/* Of a call of Peal's. */
+static int made(struct ask *a, peal_status status)
+{
+    a->made = true;
+    return error_of(status);
+}
+
 /* MPI will name no call in what it prints of ERROR. */
 static int refuse(const struct ask *a, int error, const char *why)
 {
@@ -179,7 +193,7 @@ static int refuse(const struct ask *a, int error, const char *why)
     return error;
 }
 
-static int run_allreduce(const struct ask *a, const void *send, void *recv)
+static int run_allreduce(struct ask *a, const void *send, void *recv)
 {
     if (recv == MPI_IN_PLACE)
         return refuse(a, MPI_ERR_BUFFER, "recvbuf is MPI_IN_PLACE, which is for sendbuf");
@@ -190,7 +204,7 @@ static int run_allreduce(const struct ask *a, const void *send, void *recv)
     send = peali_stage_buffer(&s, send, bytes, PEALI_STAGE_READ);
     recv = peali_stage_buffer(&s, recv, bytes, PEALI_STAGE_WRITTEN);
     if (s.error == MPI_SUCCESS)
-        s.error = error_of(peal_allreduce(send, recv, (size_t)a->count, a->type, a->op, a->state->comm, NULL));
+        s.error = made(a, peal_allreduce(send, recv, (size_t)a->count, a->type, a->op, a->state->comm, NULL));
     return peali_stage_end(&s, s.error);
 }
 
@@ -208,7 +222,7 @@ PEAL_PUBLIC int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datat
 }
 
 /* In place at the root alone; the others' RECV is not theirs to look at. */
-static int run_reduce(const struct ask *a, const void *send, void *recv)
+static int run_reduce(struct ask *a, const void *send, void *recv)
 {
     bool at_root = peal_comm_rank(a->state->comm) == a->root;
     if ((send == MPI_IN_PLACE && !at_root) || (recv == MPI_IN_PLACE && at_root))
@@ -222,7 +236,7 @@ static int run_reduce(const struct ask *a, const void *send, void *recv)
     send = peali_stage_buffer(&s, send, bytes, PEALI_STAGE_READ);
     recv = peali_stage_buffer(&s, recv, bytes, PEALI_STAGE_WRITTEN);
     if (s.error == MPI_SUCCESS)
-        s.error = error_of(peal_reduce(send, recv, (size_t)a->count, a->type, a->op, a->root, a->state->comm, NULL));
+        s.error = made(a, peal_reduce(send, recv, (size_t)a->count, a->type, a->op, a->root, a->state->comm, NULL));
     return peali_stage_end(&s, s.error);
 }
 
@@ -243,22 +257,22 @@ PEAL_PUBLIC int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype
  * MPI's in place leaves the result at the front of the input, Peal's in this rank's part of it: so there it passes through scratch
  * memory, and the rest of the input stays what it was.
  */
-static int run_reduce_scatter_on_host(const struct ask *a, const void *send, void *recv)
+static int run_reduce_scatter_on_host(struct ask *a, const void *send, void *recv)
 {
     size_t count = (size_t)a->count, bytes = count * peal_type_bytes(a->type);
     if (send != MPI_IN_PLACE)
-        return error_of(peal_reduce_scatter(send, recv, count, a->type, a->op, a->state->comm, NULL));
+        return made(a, peal_reduce_scatter(send, recv, count, a->type, a->op, a->state->comm, NULL));
     void *room = peali_attach_room(a->state, bytes);
     if (!room)
         return refuse(a, MPI_ERR_NO_MEM, "no memory for the result");
-    peal_status status = peal_reduce_scatter(recv, room, count, a->type, a->op, a->state->comm, NULL);
-    if (status == PEAL_OK)
+    const int error = made(a, peal_reduce_scatter(recv, room, count, a->type, a->op, a->state->comm, NULL));
+    if (error == MPI_SUCCESS)
         memcpy(recv, room, bytes);
     peali_attach_room_end(a->state);
-    return error_of(status);
+    return error;
 }
 
-static int run_reduce_scatter(const struct ask *a, const void *send, void *recv)
+static int run_reduce_scatter(struct ask *a, const void *send, void *recv)
 {
     size_t bytes = (size_t)a->count * peal_type_bytes(a->type), all = bytes * (size_t)peal_comm_size(a->state->comm);
     bool in_place = send == MPI_IN_PLACE;
@@ -291,12 +305,16 @@ PEAL_PUBLIC int MPI_Reduce_scatter(const void *send, void *recv, const int count
     return take(&a) ? reduce_scatter(&a, send, recv) : peali_behind.reduce_scatter(send, recv, counts, type, op, comm);
 }
 
-/* Packs, and unpacks, where there was no error yet. MPI itself tells the program's handler of one here. */
-static void pack(struct ask *a, const peali_elements *at, void *packed)
+/*
+ * Packs, and unpacks, where there was no error yet. MPI itself tells the program's handler of one here. Who has nothing to PACK has
+ * MPI look at the type all the same: one that no rank can pack is refused by all, before the call.
+ */
+static void pack(struct ask *a, const peali_elements *at, void *packed, bool any)
 {
     if (a->error != MPI_SUCCESS)
         return;
-    a->error = peali_bytes_pack(at, packed, (size_t)a->count);
+    const peali_elements none = {packed, 0, at->type, at->comm};
+    a->error = peali_bytes_pack(any ? at : &none, packed, (size_t)a->count);
     a->told = a->error != MPI_SUCCESS;
 }
 
@@ -323,10 +341,10 @@ static void run_bcast(struct ask *a, const peali_elements *data)
 {
     bool plain = peali_bytes_plain(data), at_root = peal_comm_rank(a->state->comm) == a->root;
     void *at = place(a, data, plain, (size_t)a->count);
-    if (!plain && at_root)
-        pack(a, data, at);
+    if (!plain)
+        pack(a, data, at, at_root);
     if (a->error == MPI_SUCCESS)
-        a->error = error_of(peal_broadcast(at, (size_t)a->count, PEAL_UINT8, a->root, a->state->comm, NULL));
+        a->error = made(a, peal_broadcast(at, (size_t)a->count, PEAL_UINT8, a->root, a->state->comm, NULL));
     if (!plain && !at_root)
         unpack(a, data, at);
     peali_attach_room_end(a->state);
@@ -387,10 +405,10 @@ static void run_allgather(struct ask *a, const peali_elements *give, const peali
                           none ? "sendtype is null" : "sendcount and sendtype give other bytes than recvcount and recvtype take");
     } else if (!peali_bytes_plain(&mine)) {
         from = to + (size_t)peal_comm_rank(comm) * bytes;
-        pack(a, &mine, from);
+        pack(a, &mine, from, true);
     }
     if (a->error == MPI_SUCCESS)
-        a->error = error_of(peal_allgather(from, to, bytes, PEAL_UINT8, comm, NULL));
+        a->error = made(a, peal_allgather(from, to, bytes, PEAL_UINT8, comm, NULL));
     if (!plain)
         unpack_all(a, all, to);
     peali_attach_room_end(a->state);
@@ -428,7 +446,7 @@ PEAL_PUBLIC int MPI_Barrier(MPI_Comm comm)
     if (!take(&a))
         return peali_behind.barrier(comm);
     if (a.error == MPI_SUCCESS)
-        a.error = error_of(peal_barrier(a.state->comm, NULL));
+        a.error = made(&a, peal_barrier(a.state->comm, NULL));
     return finish(&a);
 }
 
