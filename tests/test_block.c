@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "base/idle.h"
 #include "exec/pool.h"
 #include "heap/block.h"
-#include "heap/idle.h"
 
 #define MIB ((size_t)1 << 20)
 

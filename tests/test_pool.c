@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
+#include "base/idle.h"
 #include "exec/host.h"
 
 /* --- limits, in children that have no pool yet */
@@ -286,6 +287,30 @@ static void faults(void **state)
     assert_all_free();
 }
 
+static long shared_pages(void)
+{
+    long all, resident, shared = -1;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_true(f && fscanf(f, "%ld %ld %ld", &all, &resident, &shared) == 3);
+    fclose(f);
+    return shared;
+}
+
+/* More than half of what lies idle may never be written: to take it at once could cost the process its life. */
+static void large(void **state)
+{
+    (void)state;
+    const size_t bytes = peali_idle_all() / 2 + 256 * MIB;
+    const long before = shared_pages();
+    unsigned char *at = peal_mem_alloc(bytes);
+    assert_non_null(at);
+    print_message("of %zu MiB were taken: %ld\n", bytes / MIB, (shared_pages() - before) * (long)PAGE / (long)MIB);
+    assert_true(!peali_pool_holds(at, bytes) || shared_pages() - before < (long)(32 * MIB / PAGE));
+    at[bytes - 1] = 1;
+    peal_mem_free(at);
+    assert_all_free();
+}
+
 int main(void)
 {
     POOL_SKIP_UNLESS_SUPPORTED();
@@ -302,6 +327,7 @@ int main(void)
         cmocka_unit_test(public_calls),
         cmocka_unit_test(colours),
         cmocka_unit_test(faults),
+        cmocka_unit_test(large),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

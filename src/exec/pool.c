@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "base/idle.h"
 #include "base/log.h"
 #include "exec/extents.h"
 #include "exec/kin.h"
@@ -452,7 +453,8 @@ void *peali_pool_alloc_whole(size_t bytes)
         return NULL;
     if (behind > 0) /* of the block's own extent, so that nobody else writes there */
         pool.extents.of[page_of(at + behind)] = (peali_extent){.use = INNER, .pages = (uint32_t)(behind / pool.page)};
-    populate(at, behind + bytes);
+    if (behind + bytes <= peali_idle_all() / 2) /* whoever wants it may never write it */
+        populate(at, behind + bytes);
     return at + behind;
 }
 

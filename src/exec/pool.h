@@ -44,9 +44,9 @@ PEAL_PUBLIC void *peali_pool_alloc(size_t bytes, peali_pool_use use);
 PEAL_PUBLIC void peali_pool_free(void *at);
 
 /*
- * The same for a user who keeps the block in one: from 2 MiB on taken now, in huge pages, so that a first touch costs each process
- * one fault for 2 MiB, not for a page (where the kernel refuses that, next to nothing has changed); and aligned to a page, so that
- * blocks of several ranks do not all share the same sets of a cache. Threads: any.
+ * The same for a user who keeps the block in one: from 2 MiB to half of what lies idle taken now, in huge pages, so that a first
+ * touch costs each process one fault for 2 MiB, not for a page (where the kernel refuses that, next to nothing has changed). It is
+ * aligned to a page, so that blocks of several ranks do not all share the same sets of a cache. Threads: any.
  */
 PEAL_PUBLIC void *peali_pool_alloc_whole(size_t bytes);
 

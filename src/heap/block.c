@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "base/idle.h"
 #include "exec/pool.h"
-#include "heap/idle.h"
 
 /* The largest extent that waits, and the most that all come to: as glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, mallopt(3). */
 static const size_t KEPT_BLOCK = (size_t)32 << 20, KEPT_ALL = (size_t)64 << 20;

@@ -6,11 +6,16 @@
 
 #include <stddef.h>
 
+#include <peal/status.h>
+
 /*
  * A quarter of this process' share, one for each core of the host, of what lies idle: on the host, and by the limits of its control
  * groups. 0 where its cores are of several NUMA nodes, for there the thread that writes first decides where memory lies. Takes some
  * tens of microseconds; calls no allocator. Threads: any.
  */
-size_t peali_idle_bytes(void);
+PEAL_PUBLIC size_t peali_idle_bytes(void);
+
+/* All that lies idle, likewise. */
+size_t peali_idle_all(void);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * Source: proc(5), cgroups(7), sysfs; Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux.
  */
-#include "heap/idle.h"
+#include "base/idle.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -88,21 +88,37 @@ static uint64_t room_of_groups(void)
     return room;
 }
 
-static size_t idle(void)
+static uint64_t idle(void)
 {
     struct sysinfo now;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (cores < 1 || sysinfo(&now) != 0 || !on_one_node())
+    if (sysinfo(&now) != 0)
         return 0;
     const uint64_t free = (uint64_t)now.freeram * now.mem_unit, room = room_of_groups();
-    return (size_t)((free < room ? free : room) / SHARE / (uint64_t)cores);
+    return free < room ? free : room;
+}
+
+static uint64_t share(void)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores >= 1 && on_one_node() ? idle() / SHARE / (uint64_t)cores : 0;
+}
+
+/* To be cancelled meanwhile would leave a file open. */
+static size_t undisturbed(uint64_t (*bytes)(void))
+{
+    int cancel;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    const uint64_t found = bytes();
+    (void)pthread_setcancelstate(cancel, NULL);
+    return (size_t)found;
+}
+
+size_t peali_idle_all(void)
+{
+    return undisturbed(idle);
 }
 
 size_t peali_idle_bytes(void)
 {
-    int cancel;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* a file would stay open */
-    size_t bytes = idle();
-    (void)pthread_setcancelstate(cancel, NULL);
-    return bytes;
+    return undisturbed(share);
 }
