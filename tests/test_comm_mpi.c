@@ -131,6 +131,25 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* A communicator is made while a call is in flight on another one, which half of the ranks wait for first. */
+static void made_in_a_call(void **state)
+{
+    (void)state;
+    int in = rank, out = -1;
+    peal_comm *first = NULL, *second = NULL;
+    peal_request *request;
+    assert_int_equal(peal_comm_create_mpi(MPI_COMM_WORLD, &first), PEAL_OK);
+    assert_int_equal(peal_iallreduce(&in, &out, 1, PEAL_INT32, PEAL_SUM, first, NULL, &request), PEAL_OK);
+    if (rank % 2)
+        assert_int_equal(peal_wait(&request), PEAL_OK);
+    assert_int_equal(peal_comm_create_mpi(MPI_COMM_WORLD, &second), PEAL_OK);
+    if (rank % 2 == 0)
+        assert_int_equal(peal_wait(&request), PEAL_OK);
+    assert_int_equal(out, size * (size - 1) / 2);
+    peal_comm_destroy(&first);
+    peal_comm_destroy(&second);
+}
+
 /* No rank leaves before the last one, which is another each time, has entered. */
 static void barrier_holds(void **state)
 {
@@ -252,6 +271,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_are_those_of_mpi),
         cmocka_unit_test(one_rank_without_memory),
         cmocka_unit_test(program_is_left_alone),
+        cmocka_unit_test(made_in_a_call),
         cmocka_unit_test(barrier_holds),
         cmocka_unit_test(forks_in_calls),
         cmocka_unit_test(variables_differ),

@@ -24,6 +24,8 @@ extern "C" {
  * Memory:     less than 1 MiB of the host for each other rank of it, taken when calls need it; and where buffers are not of
  *             peal_mem_alloc, twice what is in flight of a long call.
  * End:        MPI_Finalize waits until all ranks have destroyed what this one has, 5 s at most, as for a rank that has died.
+ * When: no MPI_Comm_idup of MPI_COMM is pending (Open MPI 4.1 makes no other communicator of it meanwhile). Calls that this thread
+ * has in flight go on.
  * Collective: yes, over MPI_COMM.
  * Threads:    one per MPI_COMM; MPI_THREAD_MULTIPLE where several threads use Peal or MPI at once.    Blocks: until all have
  *             called.

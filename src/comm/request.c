@@ -69,7 +69,7 @@ void peali_request_end(peal_comm *comm)
     comm->request.status = peali_run_step(comm->runner);
 }
 
-static void drive(void)
+void peali_request_drive(void)
 {
     for (peal_request *at = started, *next; at; at = next) {
         next = at->next;
@@ -120,14 +120,14 @@ peal_status peal_test(peal_request **request)
     peal_status status = check(request, "peal_test");
     if (status != PEAL_OK)
         return status;
-    drive();
+    peali_request_drive();
     return take(request);
 }
 
 peal_status peali_request_finish(peal_request *request)
 {
     while (request->status == PEAL_IN_PROGRESS) {
-        drive();
+        peali_request_drive();
         if (request->status == PEAL_IN_PROGRESS)
             peali_run_rest(request->comm->runner);
     }

@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/comm.h"
+#include "comm/comm_private.h"
 #include "exec/run.h"
 
 static const int64_t SOON_NS = 1500 * 1000000, PATIENT_NS = 60 * 1000000000LL;
@@ -50,6 +50,7 @@ peal_status peali_comm_roll(const peali_roll *r)
             if (limit_ns > 0 && waited_ns < limit_ns - answer_ns && limit_ns - answer_ns < ask_ns)
                 ask_ns = limit_ns - answer_ns;
         }
+        peali_request_drive(); /* who is missing here may wait for one of these */
         peali_clock_rest(waited_ns);
     }
     return PEAL_OK;

@@ -32,6 +32,7 @@
 #include "exec/pool.h"
 
 #define PATIENCE_NS ((int64_t)30000000000)
+#define STEP_NS ((int64_t)1000000000) /* a process that was stopped, and goes on, has waited for no longer between two looks */
 
 enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
@@ -379,16 +380,17 @@ static peal_status late(const struct meeting *m)
 /* Nothing tells when another socket has room again; so whoever waits for that looks each millisecond. */
 static peal_status exchange(struct meeting *m)
 {
-    int64_t since = peali_clock_ns();
+    int64_t looked_ns = peali_clock_ns(), waited_ns = 0;
     while (m->left > 0) {
-        int before = m->left;
+        const int before = m->left;
         turn(m);
-        if (m->left < before) {
-            since = peali_clock_ns();
-            continue;
-        }
-        if (peali_clock_ns() - since > patience())
+        const int64_t now_ns = peali_clock_ns(), step_ns = now_ns - looked_ns;
+        waited_ns = m->left < before ? 0 : waited_ns + (step_ns < STEP_NS ? step_ns : STEP_NS);
+        looked_ns = now_ns;
+        if (waited_ns > patience())
             return late(m);
+        if (m->left < before)
+            continue;
         struct pollfd come = {.fd = m->host->fd, .events = POLLIN};
         (void)poll(&come, 1, 1);
     }

@@ -304,12 +304,14 @@ static int fill(MPI_Comm comm, peali_attach *a)
     return a->pass == PEALI_TAKE ? shadow(comm, a) : MPI_SUCCESS;
 }
 
-static int make(MPI_Comm comm, peali_attach **attach)
+/* WHY is why COMM is left to MPI, or PEALI_TAKE. */
+static int make(MPI_Comm comm, enum peali_pass why, peali_attach **attach)
 {
     peali_attach *a = peali_alloc(1, sizeof(*a));
     if (!a)
         return raise_error(comm, MPI_ERR_NO_MEM);
-    int error = fill(comm, a);
+    a->pass = why;
+    int error = why == PEALI_TAKE ? fill(comm, a) : MPI_SUCCESS;
     int kept = error == MPI_SUCCESS || a->lost ? PMPI_Comm_set_attr(comm, state_key, a) : error;
     if (kept != MPI_SUCCESS) {
         if (a->comm)
@@ -346,8 +348,18 @@ int peali_attach_get(MPI_Comm comm, peali_attach **attach)
     int found = 0;
     int error = find(comm, attach, &found);
     if (error != MPI_SUCCESS || !found)
-        return error != MPI_SUCCESS ? error : make(comm, attach);
+        return error != MPI_SUCCESS ? error : make(comm, PEALI_TAKE, attach);
     return (*attach)->lost ? raise_error(comm, MPI_ERR_OTHER) : MPI_SUCCESS;
+}
+
+int peali_attach_leave(MPI_Comm comm, enum peali_pass why)
+{
+    peali_attach *attach;
+    int found = 0;
+    if (comm == MPI_COMM_NULL || !comm || !peali_attach_wanted() || !peali_attach_open())
+        return MPI_SUCCESS;
+    int error = find(comm, &attach, &found);
+    return error != MPI_SUCCESS || found ? error : make(comm, why, &attach);
 }
 
 void *peali_attach_room(peali_attach *a, size_t bytes)

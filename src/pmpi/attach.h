@@ -40,6 +40,15 @@ bool peali_attach_open(void);
  */
 int peali_attach_get(MPI_Comm comm, peali_attach **attach);
 
+/*
+ * Passes all calls on COMM on to MPI, for reason WHY, where it has no state yet; what is no communicator is left to MPI.
+ *
+ * Returns:    as peali_attach_get.
+ * Collective: yes, over COMM.
+ * Threads:    one per COMM.    Blocks: no.
+ */
+int peali_attach_leave(MPI_Comm comm, enum peali_pass why);
+
 /* BYTES of scratch memory, until the next call here; NULL where there are none. Threads: one per communicator. */
 void *peali_attach_room(peali_attach *a, size_t bytes);
 

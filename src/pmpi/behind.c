@@ -88,11 +88,13 @@ __attribute__((constructor)) static void find_all(void)
     find("PMPI_Bcast", &peali_behind.bcast);
     find("PMPI_Reduce", &peali_behind.reduce);
     find("PMPI_Barrier", &peali_behind.barrier);
+    find("PMPI_Comm_idup", &peali_behind.comm_idup);
     find("PMPI_Comm_free", &peali_behind.comm_free);
     find("PMPI_Comm_disconnect", &peali_behind.comm_disconnect);
     find("PMPI_Alloc_mem", &peali_behind.alloc_mem);
     find("PMPI_Free_mem", &peali_behind.free_mem);
 #if MPI_VERSION >= 4
+    find("PMPI_Comm_idup_with_info", &peali_behind.comm_idup_with_info);
     find("PMPI_Type_get_envelope_c", &peali_behind.type_get_envelope_c);
     find("PMPI_Allreduce_c", &peali_behind.allreduce_c);
     find("PMPI_Allgather_c", &peali_behind.allgather_c);

@@ -16,10 +16,12 @@ struct peali_behind {
     int (*bcast)(void *, int, MPI_Datatype, int, MPI_Comm);
     int (*reduce)(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm);
     int (*barrier)(MPI_Comm);
+    int (*comm_idup)(MPI_Comm, MPI_Comm *, MPI_Request *);
     int (*comm_free)(MPI_Comm *), (*comm_disconnect)(MPI_Comm *);
     int (*alloc_mem)(MPI_Aint, MPI_Info, void *);
     int (*free_mem)(void *);
 #if MPI_VERSION >= 4
+    int (*comm_idup_with_info)(MPI_Comm, MPI_Info, MPI_Comm *, MPI_Request *);
     int (*type_get_envelope_c)(MPI_Datatype, MPI_Count *, MPI_Count *, MPI_Count *, MPI_Count *, int *);
     int (*allreduce_c)(const void *, void *, MPI_Count, MPI_Datatype, MPI_Op, MPI_Comm);
     int (*allgather_c)(const void *, MPI_Count, MPI_Datatype, void *, MPI_Count, MPI_Datatype, MPI_Comm);

@@ -122,6 +122,24 @@ PEAL_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm)
     return leave(peali_behind.comm_disconnect, comm);
 }
 
+/*
+ * Until such a duplicate is complete, which no rank can tell of the others, nothing else may make a communicator of COMM (Open MPI
+ * 4.1 hangs): so Peal makes none of one that has none yet.
+ */
+PEAL_PUBLIC int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *copy, MPI_Request *request)
+{
+    int error = peali_attach_leave(comm, PEALI_PASS_IDUP);
+    return error == MPI_SUCCESS ? peali_behind.comm_idup(comm, copy, request) : error;
+}
+
+#if MPI_VERSION >= 4
+PEAL_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *copy, MPI_Request *request)
+{
+    int error = peali_attach_leave(comm, PEALI_PASS_IDUP);
+    return error == MPI_SUCCESS ? peali_behind.comm_idup_with_info(comm, info, copy, request) : error;
+}
+#endif
+
 static enum peali_pass why_not(struct ask *a)
 {
     if (!peali_attach_open())
@@ -529,6 +547,7 @@ SAME("MPI_Reduce_scatter_block") __typeof__(MPI_Reduce_scatter_block) PMPI_Reduc
 SAME("MPI_Reduce_scatter") __typeof__(MPI_Reduce_scatter) PMPI_Reduce_scatter;
 SAME("MPI_Bcast") __typeof__(MPI_Bcast) PMPI_Bcast;
 SAME("MPI_Allgather") __typeof__(MPI_Allgather) PMPI_Allgather;
+SAME("MPI_Comm_idup") __typeof__(MPI_Comm_idup) PMPI_Comm_idup;
 #endif
 SAME("MPI_Barrier") __typeof__(MPI_Barrier) PMPI_Barrier;
 SAME("MPI_Comm_free") __typeof__(MPI_Comm_free) PMPI_Comm_free;

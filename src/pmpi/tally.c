@@ -40,6 +40,7 @@ static const char *const reason[PEALI_PASS_COUNT_OF] = {
     [PEALI_PASS_ALONE] = "one rank",
     [PEALI_PASS_WORLDS] = "ranks that started apart",
     [PEALI_PASS_SHADOW] = "no communicator left",
+    [PEALI_PASS_IDUP] = "MPI_Comm_idup before its first collective",
     [PEALI_PASS_ROOT] = "root is no rank",
     [PEALI_PASS_UNEQUAL] = "counts not all equal",
     [PEALI_PASS_LARGE] = "over 2 GiB that may need packing",

@@ -3,6 +3,8 @@
  * MPI_Finalize, during which an attribute of the user's own still calls a collective; and where MPI has sessions, some after it.
  * Argument: how many come and go.
  */
+#include <unistd.h>
+
 #include "pmpi.h"
 
 enum { ALIVE = 24 }; /* all may have a shadow, on MPICH too */
@@ -14,7 +16,7 @@ enum { ROUNDS = 500 };
 #endif
 
 static int copies, deletions;
-static long calls, alone, freed;
+static long calls, alone, freed, idups;
 
 static int copied(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag)
 {
@@ -66,6 +68,28 @@ static void many_alive(void)
         MPI_Comm_free(&comms[i]);
     for (int i = 1; i < ALIVE; i += 2)
         call(comms[i]); /* the odd ones stay until MPI_Finalize */
+}
+
+/* Nothing but the duplicate has to wait for it; of one that has had a call, calls are taken meanwhile, too. */
+static void duplicated_meanwhile(int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        MPI_Comm from, copy;
+        MPI_Request request;
+        MPI_Comm_dup(MPI_COMM_WORLD, &from);
+        if (i % 2)
+            call(from);
+        MPI_Comm_idup(from, &copy, &request);
+        if (i % nranks == rank)
+            usleep(2000);
+        sum_ranks(from);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        call(copy);
+        calls += i % 2;
+        idups += i % 2 == 0;
+        MPI_Comm_free(&from);
+        MPI_Comm_free(&copy);
+    }
 }
 
 static void users_attributes(void)
@@ -168,10 +192,12 @@ int main(int argc, char **argv)
     users_attributes();
     calls_while_freed();
     split_in_two();
+    duplicated_meanwhile(12);
     many_alive();
     come_and_go(argc > 1 ? atoi(argv[1]) : ROUNDS);
     expect("passed on one rank", alone);
     expect("passed on communicator being freed", freed);
+    expect("passed on MPI_Comm_idup before its first collective", idups);
     expect("taken", calls + 1); /* one more at_finalize, as Peal's attribute, set at MPI_Init, goes after it */
     finalize();
     return 0;
