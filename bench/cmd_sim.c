@@ -61,7 +61,7 @@ static bool number(const char *text, int *out)
     return *text && !*end && value >= 1 && value <= MOST_RANKS;
 }
 
-/* Latency takes the port, as in ALGORITHMS. */
+/* Latency takes the port (study/cost.h). */
 static bool set_link(peali_link_cost *link, const char *text)
 {
     double us, gbs;

@@ -7,6 +7,7 @@
 # 3 rounds in turn; LAMMPS has 4 ranks for its melt and 2 for its salt, or RANKS for both, and takes its steps, or TIMES as many;
 # BUILD is build.
 rounds=3 ranks= times=1
+case ${1:-} in -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 while getopts r:n:x: flag; do
     case $flag in
     r) rounds=$OPTARG ;;

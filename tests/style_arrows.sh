@@ -68,6 +68,6 @@ found=$(for file in src/*/*.[ch] src/*/*.in bench/*.[ch]; do
     refused "$room" "$file" "$file"
 done)
 [ -z "$found" ] && exit 0
-echo "includes that ARCHITECTURE's arrows do not allow:"
+echo "includes that no arrow allows:"
 echo "$found"
 exit 1

@@ -1,4 +1,4 @@
-/* The closed forms: ALGORITHMS' figures, growth with bytes, and best numbers of slices. */
+/* The closed forms: figures by hand, growth with bytes, and best numbers of slices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void same(double a, double b)
         fail_msg("%.17g is not %.17g", a, b);
 }
 
-/* The table of ALGORITHMS, for n = 16: a = 1000, b = 1 and g = 0.5 ns. */
+/* By hand, for n = 16: a = 1000, b = 1 and g = 0.5 ns. */
 static void test_table(void **state)
 {
     double a = 1000, m = 65536, g = 0.5, part = 15.0 / 16, l = 4;

@@ -219,6 +219,11 @@ static void public_calls(void **state)
     (void)state;
     unsigned char *at = peal_mem_alloc(3 * MIB), *none = peal_mem_alloc(0), *most = peal_mem_alloc(SIZE_MAX);
     assert_true(at && none && !most && peali_pool_holds(at, 3 * MIB));
+    peal_mem_free(at + PAGE); /* these say what was wrong, and free nothing */
+    peal_mem_free(at + 1);
+    memset(at, 7, 3 * MIB);
+    assert_true(all_are(at, 3 * MIB, 7));
+    peal_mem_free(at);
     peal_mem_free(at);
     peal_mem_free(none);
     peal_mem_free(NULL);

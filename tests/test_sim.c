@@ -117,7 +117,7 @@ static void test_agreement(void **state)
         }
 }
 
-/* Ring, in the model of ALGORITHMS: also where it reduces, and in slices. */
+/* Ring, where latency takes the port: also where it reduces, and in slices. */
 static void test_ring(void **state)
 {
     peali_cost_params params;

@@ -30,7 +30,7 @@ def parts(text):
 
 def arguments():
     numbers = lambda text: [int(word) for word in text.split(",")]
-    p = argparse.ArgumentParser(prog="sh bench/cluster.sh")
+    p = argparse.ArgumentParser(prog="sh bench/cluster.sh", epilog="--build DIR: a build of Peal, which is made where there is none (build)")
     for name in ("peal", "goodput", "work"):
         p.add_argument("--" + name, help=argparse.SUPPRESS)
     p.add_argument("--hosts", type=numbers, default=[2, 4, 8])

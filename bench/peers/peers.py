@@ -273,7 +273,8 @@ def above_0(number):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="peers.sh run")
+    parser = argparse.ArgumentParser(prog="peers.sh run", epilog="--build DIR: a build of Peal, which is made where there is none "
+                                     "(build); --peers DIR/peers.tar.xz, or where it was unpacked: the other MPIs")
     parser.add_argument("-n", type=above_0(int), required=True, metavar="RANKS")
     parser.add_argument("--only", default="", metavar="NAME,...", help="candidates whose names begin so: peal,intel")
     parser.add_argument("--sizes", type=sizes_of, default=sizes_of("16:64M"), metavar="A:B", help="by 4; 16:64M")

@@ -142,7 +142,6 @@ typedef struct peal_algo {
  * Composition: runs ALGO, as rank RANK of the NRANKS ranks RANKS (in the caller's numbering; NULL: all), on parts PART to
  * PART+PARTS-1 of the caller, without wrapping. Its IN is the caller's buffer IN (PEAL_BUF_*); its scratch slots count from SLOT
  * and its lanes from LANE of the caller. Where GRAIN is above 0, its parts begin at multiples of GRAIN of the caller's parts.
- * Source: ARCHITECTURE, "Composition".
  */
 typedef struct peal_call {
     const peal_algo *algo;

@@ -19,7 +19,7 @@
 #include "topo/machine.h"
 
 enum {
-    PARLEY_MS = 1000,      /* ARCHITECTURE, "Running": a call not done after 1 s sends its signature to every rank */
+    PARLEY_MS = 1000,      /* a call not done after 1 s sends its signature to every rank */
     LAND_BYTES = 256 << 10, /* 2 W areas of it are 1 MiB a rank, of many 2 MiB, of which what is used is there */
     LAND_SHARE = 768 << 10, /* for each other rank, of all areas together, so that all takes less than the 1 MiB of peal/mpi.h */
 };

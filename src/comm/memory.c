@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "exec/pool.h"
 
 #include <peal/peal.h>
@@ -40,8 +41,11 @@ void peal_mem_free(void *at)
 {
     if (!at)
         return;
-    if (peali_pool_owns(at))
+    if (!peali_pool_owns(at))
+        plain_free(at);
+    else if (peali_pool_is_block(at))
         peali_pool_free(at);
     else
-        plain_free(at);
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, -1, "peal_mem_free: %p is not what peal_mem_alloc returned, or is free already; "
+                  "nothing was freed", at);
 }

@@ -521,6 +521,14 @@ bool peali_pool_holds(const void *at, size_t bytes)
     return true;
 }
 
+bool peali_pool_is_block(const void *at)
+{
+    int cancel = lock();
+    const int use = (uintptr_t)at % pool.page == 0 ? (int)extent(at)->use : GOING;
+    unlock(cancel);
+    return use == PEERS || use == USER || use == PRIVATE;
+}
+
 bool peali_pool_owns(const void *at)
 {
     size_t bytes = peali_load_acquire(&pool.bytes);

@@ -65,7 +65,8 @@ PEAL_PUBLIC bool peali_pool_holds(const void *at, size_t bytes);
  */
 ptrdiff_t peali_pool_alias(void);
 
-/* Did peali_pool_alloc return AT, or a parent's before a fork? Threads: any. */
+/* Did peali_pool_alloc return AT, or a parent's before a fork? And is it a block still, as far as its page knows? Threads: any. */
 bool peali_pool_owns(const void *at);
+bool peali_pool_is_block(const void *at);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Every algorithm is priced by its part: how many messages follow each other, how many more a port queues, which share of the
  * vector they carry, and what of that the busiest rank has for each slice. Most parts follow from the bill; where some ranks idle
- * in a round, or a rank has many messages in one, the part has a form of its own. Sources: ALGORITHMS, and each algorithm's file.
+ * in a round, or a rank has many messages in one, the part has a form of its own. Sources: cost.h, and each algorithm's file.
  */
 #include "study/cost.h"
 

@@ -4,7 +4,8 @@
  *
  * A message of m bytes keeps its sender's port busy for send_ns + m byte_ns and its receiver's for m byte_ns + recv_ns, and is
  * there send_ns + latency_ns + m byte_ns + recv_ns after it began. Ports are full duplex; each class of peers has its own. With
- * latency_ns and recv_ns 0 this is the model of ALGORITHMS: a is send_ns, b is byte_ns.
+ * latency_ns and recv_ns 0 this is the model of Chan, Heimlich, Purkayastha and van de Geijn (Concurrency Computat. 19, 2007):
+ * alpha is send_ns, beta is byte_ns.
  *
  * Slices: the first one takes what the schedule takes; each further one comes out after what the busiest port or arithmetic of any
  * rank needs for one.
