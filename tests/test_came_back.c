@@ -11,7 +11,10 @@
 
 #include <peal/mpi.h>
 
-enum { COUNT = 100000, COMMS = 3, BEGUN_S = 1, AWAY_S = 5 }; /* s; the deadlines of two calls between */
+enum { COUNT = 100000, BEGUN_S = 1, AWAY_S = 6 }; /* s; the deadlines of three calls between */
+
+/* What one rank begins and comes back to; LATE it comes to only then; ABORTED is where ranks share memory. */
+enum { BROADCAST, ALLREDUCE, LATE, ABORTED, COMMS };
 
 static int rank, failed;
 
@@ -42,7 +45,7 @@ static int holds(const int *a, int value)
 
 static peal_status begin(peal_comm *comm, int no, int *in, int *out, peal_request **request)
 {
-    if (no == 0)
+    if (no == BROADCAST || no == LATE)
         return peal_ibroadcast(in, COUNT, PEAL_INT32, 0, comm, NULL, request);
     return peal_iallreduce(in, out, COUNT, PEAL_INT32, PEAL_SUM, comm, NULL, request);
 }
@@ -51,8 +54,8 @@ static peal_status begin(peal_comm *comm, int no, int *in, int *out, peal_reques
 static int ends_well(int no, peal_status status, const int *in)
 {
     if (status == PEAL_OK)
-        return no == 0 && holds(in, 1);
-    return status == (no == 2 ? PEAL_ERR_ABORTED : PEAL_ERR_TIMEOUT);
+        return (no == BROADCAST || no == LATE) && holds(in, 1);
+    return status == (no == ABORTED ? PEAL_ERR_ABORTED : PEAL_ERR_TIMEOUT);
 }
 
 /* Gives up its calls, and uses their buffers again. */
@@ -62,7 +65,7 @@ static void leave(peal_comm **comm, int **in, int **out, int comms)
     sleep(BEGUN_S);
     for (int k = 0; k < comms; k++) {
         check(begin(comm[k], k, in[k], out[k], &request) == PEAL_OK, "no call");
-        if (k == 2) {
+        if (k == ABORTED) {
             check(peal_test(&request) == PEAL_IN_PROGRESS, "a call ended before the other rank's part was done");
             peal_comm_abort(comm[k]);
         }
@@ -76,10 +79,13 @@ static void come_back(peal_comm **comm, int **in, int **out, int comms)
 {
     peal_request *request[COMMS];
     for (int k = 0; k < comms; k++) {
+        if (k == LATE)
+            continue;
         check(begin(comm[k], k, in[k], out[k], &request[k]) == PEAL_OK, "no call");
         check(peal_test(&request[k]) == PEAL_IN_PROGRESS, "a call ended that the other rank had not begun");
     }
     sleep(AWAY_S);
+    check(begin(comm[LATE], LATE, in[LATE], out[LATE], &request[LATE]) == PEAL_OK, "no late call");
     for (int k = 0; k < comms; k++) {
         const peal_status status = peal_wait(&request[k]);
         check(ends_well(k, status, in[k]), peal_status_text(status));

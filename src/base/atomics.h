@@ -28,11 +28,13 @@
 #define peali_exchange_ordered(p, value) __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST)
 #define peali_load_ordered(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
 
-/* What was loaded before, in any way, was loaded before what is loaded next. TSan knows no fences, and no such plain loads. */
+/* What was loaded, or stored, before, in any way, comes before what is stored next, or loaded. TSan knows no fences. */
 #if defined(__SANITIZE_THREAD__)
 #define peali_loads_done() ((void)0)
+#define peali_stores_done() ((void)0)
 #else
 #define peali_loads_done() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define peali_stores_done() __atomic_thread_fence(__ATOMIC_RELEASE)
 #endif
 
 #endif

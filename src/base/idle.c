@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/read.h"
@@ -38,18 +37,36 @@ static bool on_one_node(void)
     return CPU_COUNT(&mine) == 0;
 }
 
-/* One of the two kinds of control groups: where their folders lie, and the files in each. */
+/* One of the two kinds of control groups: where their folders lie, the files in each, and of its use what files are kept in. */
 struct groups {
-    const char *mount, *limit, *used;
+    const char *mount, *limit, *used, *cached;
 };
-static const struct groups second = {"/sys/fs/cgroup", "memory.max", "memory.current"},
-                           first = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"};
+static const struct groups second = {"/sys/fs/cgroup", "memory.max", "memory.current", "\ninactive_file "},
+                           first = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                    "\ntotal_inactive_file "};
 
 static uint64_t number_in(const char *folder, const char *file, uint64_t otherwise)
 {
     char path[PATH + 64], text[32];
     snprintf(path, sizeof path, "%s/%s", folder, file);
     return peali_read(path, text, sizeof text) && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* The number behind WORD in FILE, 0 where it has none. */
+static uint64_t number_behind(const char *file, const char *word)
+{
+    char text[8192];
+    const char *at = peali_read(file, text, sizeof text) ? strstr(text, word) : NULL;
+    return at ? strtoull(at + strlen(word), NULL, 10) : 0;
+}
+
+/* Of what is USED in FOLDER what the kernel gives back when it is wanted. */
+static uint64_t cached_in(const struct groups *g, const char *folder, uint64_t used)
+{
+    char path[PATH + 64];
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    const uint64_t cached = number_behind(path, g->cached);
+    return cached < used ? cached : used;
 }
 
 /* What GROUP, a path below the mount, and those above it leave; of one that another container names, those that are there. */
@@ -64,6 +81,8 @@ static uint64_t room_of(const struct groups *g, const char *group)
         *end = '\0';
         uint64_t limit = number_in(folder, g->limit, UINT64_MAX), used = number_in(folder, g->used, 0);
         uint64_t left = limit > used ? limit - used : 0;
+        if (limit < UINT64_MAX)
+            left += cached_in(g, folder, used);
         room = left < room ? left : room;
     }
     return room;
@@ -90,10 +109,7 @@ static uint64_t room_of_groups(void)
 
 static uint64_t idle(void)
 {
-    struct sysinfo now;
-    if (sysinfo(&now) != 0)
-        return 0;
-    const uint64_t free = (uint64_t)now.freeram * now.mem_unit, room = room_of_groups();
+    const uint64_t free = number_behind("/proc/meminfo", "\nMemAvailable:") << 10, room = room_of_groups();
     return free < room ? free : room;
 }
 

@@ -40,6 +40,7 @@ peal_status peali_runner_create(const peali_setting *setting, peali_runner **out
     r->title = setting->title ? setting->title : "";
     r->world = setting->world;
     r->parley_ns = setting->parley_ns;
+    r->heard_ns = peali_clock_ns();
     r->parley = parley;
     r->nreach = setting->nreach;
     r->ranks = setting->ranks;
@@ -311,7 +312,7 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     r->in = in;
     r->out = out;
     r->net = by_courier(plan) ? r->courier : r->direct;
-    r->began_ns = plan->trial || plan->nmessages > 0 ? peali_clock_ns() : 0;
+    r->began_ns = plan->trial ? peali_clock_ns() : 0;
     peali_run_note(r, &r->signature);
     r->begun = false;
     r->dissenter = -1;

@@ -46,6 +46,7 @@ struct peali_runner {
     peali_net *courier; /* NULL: before the first plan that goes by it */
     peali_courier_use use;
     int64_t began_ns;   /* the call, where its plan has a trial */
+    int64_t heard_ns;   /* when the last call with messages ended, or this was made */
     bool outnumbered, pooled, staged, timed;
     int32_t me, nreach;
     const int32_t *ranks; /* within reach, in the communicator */
@@ -254,8 +255,8 @@ void peali_run_hands_off(peali_runner *r);
 
 /* The rank within reach that C waits for, or -1. */
 /*
- * A rank within reach has given up this call, or one before it, and may use its buffers again: none of them is touched any more.
- * Where it has, r->quarrel says so.
+ * A rank within reach has given up its call, this one or another, and may use its buffers again: none of them is touched any more,
+ * and all calls that have not ended here end so, as who gave up first is all that is told. Then r->quarrel says so.
  */
 bool peali_run_given_up(peali_runner *r);
 

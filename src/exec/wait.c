@@ -220,6 +220,7 @@ static void sound_alarm(const peali_runner *r)
     peali_runner_tell(r, &r->quarrel);
     for (int32_t x = 0; x < r->nreach; x++)
         peali_store_relaxed(&r->shown[x]->alarm, 1);
+    peali_stores_done(); /* before buffers are the caller's again */
 }
 
 /* Did this rank wait for about as long itself? Then it can say for what. */
@@ -241,41 +242,31 @@ static bool alarmed(const peali_runner *r)
     return peali_load_relaxed(&r->mine->alarm);
 }
 
-/* Of a later call than this one: it counts when that is made. */
-static bool is_later(const peali_runner *r, const peali_quarrel *quarrel)
-{
-    return quarrel->one.sequence > r->signature.sequence;
-}
-
 bool peali_run_given_up(peali_runner *r)
 {
-    peali_quarrel told;
-    if (!alarmed(r) || !peali_runner_told(r, &told) || is_later(r, &told))
-        return false;
-    r->quarrel = told;
-    return true;
+    return alarmed(r) && peali_runner_told(r, &r->quarrel);
 }
 
 /*
- * A call that has done its part, but took so long that others may have given it up meanwhile. Their buffers were theirs again then,
- * and what came of them is anything. Those within reach tell of it before, which is seen here; others behind what they sent.
+ * A call that has done its part, but that others may have given up before. Their buffers were theirs again then, and what came of
+ * them is anything. Those within reach tell of it before, which is seen here. Others tell behind what they sent; a rank that was
+ * not here for so long, in this call or before it, listens. So it also takes in what those have to say who waited for it.
  */
 static bool came_too_late(peali_runner *r)
 {
-    peali_quarrel quarrel;
     peali_loads_done(); /* what was read of others was read before this rank was told */
     if (peali_run_given_up(r))
         return true;
-    const int64_t soon_ns = sooner(r->parley_ns, peali_run_limit_ns(r->patient), 1);
-    if (r->plan->nmessages == 0 || peali_clock_ns() - r->began_ns < soon_ns || peali_parley_furnish(r->parley) != PEAL_OK)
+    if (r->plan->nmessages == 0)
+        return false;
+    const int64_t away_ns = peali_clock_ns() - r->heard_ns;
+    r->heard_ns += away_ns;
+    if (away_ns < sooner(r->parley_ns, peali_run_limit_ns(r->patient), 1) || peali_parley_furnish(r->parley) != PEAL_OK)
         return false;
     for (int rank = 0; rank < r->net->nranks; rank++)
         if (rank != r->net->rank)
             peali_parley_listen(r->parley, rank);
-    if (!peali_parley_heard(r->parley, &quarrel) || is_later(r, &quarrel))
-        return false;
-    r->quarrel = quarrel;
-    return true;
+    return peali_parley_heard(r->parley, &r->quarrel);
 }
 
 /* What others say of their calls, and what those within reach show of theirs, whether they wait, go on or have left. */
