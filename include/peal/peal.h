@@ -394,8 +394,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_premul(peal_comm *comm, const 
 PEAL_PUBLIC peal_status peal_comm_error(const peal_comm *comm);
 
 /*
- * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank; where it was in one, what has not
- * ended of COMM's calls on other ranks of its host ends so, too. Others are not told.
+ * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank; where it was in one, that call
+ * ends so on the ranks of its host, too. Others are not told.
  *
  * Threads: any, while COMM lives.    Blocks: no.
  */

@@ -169,6 +169,18 @@ bool peali_parley_heard(peali_parley *p, peali_quarrel *quarrel)
     return true;
 }
 
+bool peali_parley_gave_up(peali_parley *p, uint64_t sequence, peali_quarrel *quarrel)
+{
+    peali_quarrel heard;
+    if (!peali_parley_heard(p, &heard))
+        return false;
+    bool any = heard.one.sequence <= sequence;
+    for (int r = 0; r < p->net->nranks && !any; r++)
+        any = r != p->net->rank && p->lines[r].quarrels && p->lines[r].now <= sequence;
+    *quarrel = any ? heard : *quarrel;
+    return any;
+}
+
 bool peali_parley_settled(peali_parley *p)
 {
     bool all = true;

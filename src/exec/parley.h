@@ -47,6 +47,9 @@ void peali_parley_listen(peali_parley *parley, int rank);
 /* True where a rank tells of a quarrel, or what it called contradicts what this one did: *QUARREL. Drives the messages. */
 bool peali_parley_heard(peali_parley *parley, peali_quarrel *quarrel);
 
+/* True where that is of call SEQUENCE, or one before it, or a rank gives such a call up for it: *QUARREL. Drives the messages. */
+bool peali_parley_gave_up(peali_parley *parley, uint64_t sequence, peali_quarrel *quarrel);
+
 /* True where all ranks know of the quarrel, and said so: none of them goes on with the call. */
 bool peali_parley_settled(peali_parley *parley);
 

@@ -76,6 +76,7 @@ typedef struct peali_public {
     void *kept[3];             /* its owner's scratch, staging and spare room, after the owner: freed with this */
     peali_signature_shown past[PEALI_SIGNATURE_PAST]; /* this rank's calls, by their numbers modulo that */
     int alarm;                 /* 1: look at what is told: set by a rank that found calls that differ, or gave one up */
+    uint64_t gave_up;          /* 1 more than the first call that this rank has given up; 0: none */
     int tellers, told;         /* ranks that want to write, of which the first may; and 1 when it has */
     uint64_t quarrel[PEALI_REACH_QUARREL]; /* what a rank found that cannot be asked */
     int is_stuck;              /* this rank waits for long for a message, or for who does: */

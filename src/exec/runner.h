@@ -255,10 +255,29 @@ void peali_run_hands_off(peali_runner *r);
 
 /* The rank within reach that C waits for, or -1. */
 /*
- * A rank within reach has given up its call, this one or another, and may use its buffers again: none of them is touched any more,
- * and all calls that have not ended here end so, as who gave up first is all that is told. Then r->quarrel says so.
+ * A rank within reach has given up this call, or one before it, and may use its buffers again: none of them is touched any more.
+ * Where it has, r->quarrel says why.
  */
 bool peali_run_given_up(peali_runner *r);
+
+/* The same at the end of a call that has done its part, and over messages, too. */
+bool peali_run_came_too_late(peali_runner *r);
+
+/* A rank within reach has told of a quarrel in this call, or one before it: r->quarrel. */
+bool peali_run_told(peali_runner *r);
+
+/* There may be something that this rank was told. */
+static inline bool peali_run_alarmed(const peali_runner *r)
+{
+    return peali_load_relaxed(&r->mine->alarm);
+}
+
+/* NS, or where the deadline LIMIT_NS comes sooner so many QUARTERS of it: ranks ask before it, and name who did not answer. */
+static inline int64_t peali_run_sooner(int64_t ns, int64_t limit_ns, int quarters)
+{
+    const int64_t latest_ns = limit_ns / 4 * quarters;
+    return limit_ns > 0 && latest_ns < ns ? latest_ns : ns;
+}
 
 int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c);
 

@@ -151,13 +151,6 @@ static int64_t answers_ns(const peali_runner *r)
     return r->parley_ns + r->parley_ns / 2;
 }
 
-/* Where the deadline comes sooner, ranks ask before it, and name who did not answer. */
-static int64_t sooner(int64_t ns, int64_t limit_ns, int quarters)
-{
-    int64_t latest_ns = limit_ns / 4 * quarters;
-    return limit_ns > 0 && latest_ns < ns ? latest_ns : ns;
-}
-
 /*
  * Silent ranks are named by the lowest rank that is there, once in a wait, and again after a minute. In the minute behind, a wait
  * has to outlast that one to be told of: what comes late in each call is said once, and who does not come at all still is named.
@@ -171,7 +164,7 @@ static bool speaks(peali_runner *r, int64_t waited_ns, int64_t limit_ns, int64_t
         r->borne_ns = waited_ns;
     else if (since_ns < PATIENT_NS && r->borne_ns + r->borne_ns / 4 > after_ns)
         after_ns = r->borne_ns + r->borne_ns / 4;
-    return (!said || since_ns >= PATIENT_NS) && waited_ns >= sooner(after_ns, limit_ns, 3);
+    return (!said || since_ns >= PATIENT_NS) && waited_ns >= peali_run_sooner(after_ns, limit_ns, 3);
 }
 
 static void name_absent(peali_runner *r, int64_t waited_ns, int64_t limit_ns, int64_t now_ns)
@@ -197,6 +190,10 @@ static peal_status fail(peali_runner *r, peal_status status)
     peali_run_deafen(r);
     peali_net_failed(r->net, status);
     status = peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : status; /* that has been said */
+    peali_store_release(&r->mine->gave_up, r->signature.sequence + 1); /* pairs with peali_run_given_up */
+    for (int32_t x = 0; x < r->nreach; x++)
+        peali_store_release(&r->shown[x]->alarm, 1);
+    peali_stores_done(); /* before buffers are the caller's again */
     peali_store_release(&r->failed, status); /* pairs with peali_runner_quarrel */
     r->plan = NULL;
     peali_timeline_save();
@@ -220,13 +217,13 @@ static void sound_alarm(const peali_runner *r)
     peali_runner_tell(r, &r->quarrel);
     for (int32_t x = 0; x < r->nreach; x++)
         peali_store_relaxed(&r->shown[x]->alarm, 1);
-    peali_stores_done(); /* before buffers are the caller's again */
 }
 
 /* Did this rank wait for about as long itself? Then it can say for what. */
 static bool timed_out(const peali_runner *r)
 {
-    return r->verdict == PEAL_ERR_TIMEOUT && r->plan && r->waited_ns >= sooner(INT64_MAX, peali_run_limit_ns(r->patient), 3);
+    return r->verdict == PEAL_ERR_TIMEOUT && r->plan &&
+           r->waited_ns >= peali_run_sooner(INT64_MAX, peali_run_limit_ns(r->patient), 3);
 }
 
 static void say_verdict(const peali_runner *r)
@@ -235,38 +232,6 @@ static void say_verdict(const peali_runner *r)
         report(r, r->waited_ns);
     else
         peali_run_say_quarrel(r, &r->quarrel);
-}
-
-static bool alarmed(const peali_runner *r)
-{
-    return peali_load_relaxed(&r->mine->alarm);
-}
-
-bool peali_run_given_up(peali_runner *r)
-{
-    return alarmed(r) && peali_runner_told(r, &r->quarrel);
-}
-
-/*
- * A call that has done its part, but that others may have given up before. Their buffers were theirs again then, and what came of
- * them is anything. Those within reach tell of it before, which is seen here. Others tell behind what they sent; a rank that was
- * not here for so long, in this call or before it, listens. So it also takes in what those have to say who waited for it.
- */
-static bool came_too_late(peali_runner *r)
-{
-    peali_loads_done(); /* what was read of others was read before this rank was told */
-    if (peali_run_given_up(r))
-        return true;
-    if (r->plan->nmessages == 0)
-        return false;
-    const int64_t away_ns = peali_clock_ns() - r->heard_ns;
-    r->heard_ns += away_ns;
-    if (away_ns < sooner(r->parley_ns, peali_run_limit_ns(r->patient), 1) || peali_parley_furnish(r->parley) != PEAL_OK)
-        return false;
-    for (int rank = 0; rank < r->net->nranks; rank++)
-        if (rank != r->net->rank)
-            peali_parley_listen(r->parley, rank);
-    return peali_parley_heard(r->parley, &r->quarrel);
 }
 
 /* What others say of their calls, and what those within reach show of theirs, whether they wait, go on or have left. */
@@ -379,7 +344,7 @@ static peal_status drive(peali_runner *r, int64_t now_ns)
  */
 static void count_absence(peali_runner *r, int64_t limit_ns, int64_t now_ns)
 {
-    int64_t away_ns = now_ns - r->looked_ns - sooner(r->parley_ns, limit_ns, 1);
+    int64_t away_ns = now_ns - r->looked_ns - peali_run_sooner(r->parley_ns, limit_ns, 1);
     if (away_ns > 0)
         r->idle_ns += away_ns;
     r->looked_ns = now_ns;
@@ -395,10 +360,10 @@ static peal_status look_at_clock(peali_runner *r)
     if (driven < 0)
         return dispute(r, driven);
     int64_t waited_ns = r->waited_ns = now_ns - r->idle_ns;
-    if (waited_ns >= sooner(r->parley_ns, limit_ns, 2) || alarmed(r)) {
-        bool told = peali_runner_told(r, &r->quarrel);
+    if (waited_ns >= peali_run_sooner(r->parley_ns, limit_ns, 2) || peali_run_alarmed(r)) {
+        const bool known = peali_run_told(r);
         peali_parley_open(r->parley, &r->quarrel);
-        peal_status status = told ? PEAL_ERR_MISMATCH : peali_run_overhear(r);
+        peal_status status = known ? PEAL_ERR_MISMATCH : peali_run_overhear(r);
         if (status == PEAL_IN_PROGRESS && heard(r))
             status = PEAL_ERR_MISMATCH;
         if (status < 0)
@@ -433,15 +398,15 @@ static peal_status tend(peali_runner *r)
 /* True where a call that this rank left was wrong. */
 static bool betrayed(peali_runner *r)
 {
-    if (r->failed != PEAL_OK || !(r->trusts || alarmed(r)))
+    if (r->failed != PEAL_OK || !(r->trusts || peali_run_alarmed(r)))
         return false;
     r->heeded_ns = peali_clock_ns();
-    if (peali_runner_told(r, &r->quarrel))
+    if (peali_run_told(r))
         return true;
-    for (int rank = 0; alarmed(r) && peali_parley_furnish(r->parley) == PEAL_OK && rank < r->net->nranks; rank++)
+    for (int rank = 0; peali_run_alarmed(r) && peali_parley_furnish(r->parley) == PEAL_OK && rank < r->net->nranks; rank++)
         if (rank != r->net->rank)
             peali_parley_listen(r->parley, rank);
-    return alarmed(r) ? heard(r) : peali_parley_heard(r->parley, &r->quarrel);
+    return peali_run_alarmed(r) ? heard(r) : peali_parley_heard(r->parley, &r->quarrel);
 }
 
 /* Before a call does anything. */
@@ -449,7 +414,7 @@ static bool doomed(peali_runner *r)
 {
     bool begun = r->begun;
     r->begun = true;
-    return !begun && (alarmed(r) || (r->trusts && peali_clock_ns() - r->heeded_ns > HEED_NS)) && betrayed(r);
+    return !begun && (peali_run_alarmed(r) || (r->trusts && peali_clock_ns() - r->heeded_ns > HEED_NS)) && betrayed(r);
 }
 
 static peal_status end(peali_runner *r)
@@ -491,7 +456,7 @@ peal_status peali_run_step(peali_runner *r)
     peal_status status = doomed(r) || peali_run_given_up(r) ? PEAL_ERR_MISMATCH : peali_run_advance(r);
     if (status == PEAL_IN_PROGRESS)
         return tend(r);
-    if (status == PEAL_OK && came_too_late(r))
+    if (status == PEAL_OK && peali_run_came_too_late(r))
         status = PEAL_ERR_MISMATCH;
     return status < 0 ? dispute(r, status) : end(r);
 }
