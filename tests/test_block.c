@@ -93,7 +93,7 @@ static void resize_new(void **state)
 static bool huge(void)
 {
     const size_t before = taken();
-    unsigned char *probe = peali_pool_alloc_whole(36 * MIB);
+    unsigned char *probe = peali_pool_alloc_whole(36 * MIB, true);
     const bool is = taken() >= before + 32 * MIB;
     peali_pool_free(probe);
     return is;

@@ -83,7 +83,7 @@ static void test_winners(void **state)
 
 static peali_steal read_text(const char *text)
 {
-    char name[] = "/tmp/peal-steal-XXXXXX";
+    char name[] = "test_report_XXXXXX";
     const int fd = mkstemp(name);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));

@@ -12,6 +12,13 @@ int64_t peali_clock_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int64_t peali_clock_step(int64_t *looked_ns, int64_t most_ns)
+{
+    const int64_t before_ns = *looked_ns;
+    *looked_ns = peali_clock_ns();
+    return *looked_ns - before_ns < most_ns ? *looked_ns - before_ns : most_ns;
+}
+
 void peali_clock_yield(void)
 {
     sched_yield();

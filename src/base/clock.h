@@ -9,6 +9,12 @@
 /* Nanoseconds of a clock that never goes back. Threads: any. */
 PEAL_PUBLIC int64_t peali_clock_ns(void);
 
+/*
+ * Nanoseconds since *LOOKED_NS, which becomes now, but MOST_NS at most: a process that was stopped, and goes on, has waited for no
+ * longer between two looks. Threads: any.
+ */
+int64_t peali_clock_step(int64_t *looked_ns, int64_t most_ns);
+
 /* A moment's rest inside a spin loop, without giving the core away. */
 static inline void peali_clock_pause(void)
 {

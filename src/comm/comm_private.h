@@ -103,10 +103,10 @@ bool peali_request_owns(const peal_comm *comm);
  */
 peal_request *peali_request_begin(peal_comm *comm, bool runs);
 peal_status peali_request_finish(peal_request *request);
+void peali_request_end(peal_comm *comm);
 
 /* Moves all calls that this thread has in flight. */
 void peali_request_drive(void);
-void peali_request_end(peal_comm *comm);
 
 /* Whose schedules calls of KIND take: a barrier has none of its own. */
 static inline peal_kind peali_comm_schedules(peal_kind kind)

@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/idle.h"
 #include "base/log.h"
+#include "exec/memfile.h"
 #include "exec/pool.h"
 
 #include <peal/peal.h>
@@ -33,7 +35,8 @@ static void plain_free(unsigned char *at)
 
 void *peal_mem_alloc(size_t bytes)
 {
-    void *at = peali_pool_alloc_whole(bytes);
+    const bool now = bytes >= PEALI_HUGE && bytes <= peali_idle_all() / 2; /* whoever wants more may never write it */
+    void *at = peali_pool_alloc_whole(bytes, now);
     return at ? at : plain(bytes);
 }
 

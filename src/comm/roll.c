@@ -9,7 +9,7 @@
 
 static const int64_t SOON_NS = 1500 * 1000000, PATIENT_NS = 60 * 1000000000LL;
 static const int64_t ANSWER_NS = 1000 * 1000000; /* time for answers */
-static const int64_t STEP_NS = 1000000000; /* a process that was stopped, and goes on, has waited for no longer between two looks */
+static const int64_t STEP_NS = 1000000000;
 
 static void say(const peali_roll *r, int64_t waited_ns, const char *unknown)
 {
@@ -31,9 +31,7 @@ peal_status peali_comm_roll(const peali_roll *r)
     const int64_t answer_ns = say_ns / 2 < ANSWER_NS ? say_ns / 2 : ANSWER_NS;
     int64_t ask_ns = say_ns - answer_ns;
     while (!r->over(r->ctx)) {
-        int64_t now_ns = peali_clock_ns(), step_ns = now_ns - looked_ns;
-        waited_ns += step_ns < most_ns ? step_ns : most_ns;
-        looked_ns = now_ns;
+        waited_ns += peali_clock_step(&looked_ns, most_ns);
         if (limit_ns > 0 && waited_ns >= limit_ns) {
             say(r, waited_ns, "not all of them have called, or some gave up");
             return PEAL_ERR_TIMEOUT;

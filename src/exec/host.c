@@ -32,7 +32,7 @@
 #include "exec/pool.h"
 
 #define PATIENCE_NS ((int64_t)30000000000)
-#define STEP_NS ((int64_t)1000000000) /* a process that was stopped, and goes on, has waited for no longer between two looks */
+#define STEP_NS ((int64_t)1000000000)
 
 enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
@@ -384,13 +384,13 @@ static peal_status exchange(struct meeting *m)
     while (m->left > 0) {
         const int before = m->left;
         turn(m);
-        const int64_t now_ns = peali_clock_ns(), step_ns = now_ns - looked_ns;
-        waited_ns = m->left < before ? 0 : waited_ns + (step_ns < STEP_NS ? step_ns : STEP_NS);
-        looked_ns = now_ns;
+        waited_ns += peali_clock_step(&looked_ns, STEP_NS);
+        if (m->left < before) {
+            waited_ns = 0;
+            continue;
+        }
         if (waited_ns > patience())
             return late(m);
-        if (m->left < before)
-            continue;
         struct pollfd come = {.fd = m->host->fd, .events = POLLIN};
         (void)poll(&come, 1, 1);
     }

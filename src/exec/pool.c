@@ -35,7 +35,6 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
-#include "base/idle.h"
 #include "base/log.h"
 #include "exec/extents.h"
 #include "exec/kin.h"
@@ -442,7 +441,7 @@ static void populate(unsigned char *at, size_t bytes)
     (void)madvise(at, whole, COLLAPSE);
 }
 
-void *peali_pool_alloc_whole(size_t bytes)
+void *peali_pool_alloc_whole(size_t bytes, bool now)
 {
     static unsigned blocks;
     if (bytes < PEALI_HUGE || bytes > SIZE_MAX - WAY)
@@ -453,7 +452,7 @@ void *peali_pool_alloc_whole(size_t bytes)
         return NULL;
     if (behind > 0) /* of the block's own extent, so that nobody else writes there */
         pool.extents.of[page_of(at + behind)] = (peali_extent){.use = INNER, .pages = (uint32_t)(behind / pool.page)};
-    if (behind + bytes <= peali_idle_all() / 2) /* whoever wants it may never write it */
+    if (now)
         populate(at, behind + bytes);
     return at + behind;
 }

@@ -44,11 +44,11 @@ PEAL_PUBLIC void *peali_pool_alloc(size_t bytes, peali_pool_use use);
 PEAL_PUBLIC void peali_pool_free(void *at);
 
 /*
- * The same for a user who keeps the block in one: from 2 MiB to half of what lies idle taken now, in huge pages, so that a first
- * touch costs each process one fault for 2 MiB, not for a page (where the kernel refuses that, next to nothing has changed). It is
- * aligned to a page, so that blocks of several ranks do not all share the same sets of a cache. Threads: any.
+ * The same for a user who keeps the block in one: NOW, from 2 MiB on, taken at once, in huge pages, so that a first touch costs
+ * each process one fault for 2 MiB, not for a page (where the kernel refuses that, next to nothing has changed). It is aligned to a
+ * page, so that blocks of several ranks do not all share the same sets of a cache. Threads: any.
  */
-PEAL_PUBLIC void *peali_pool_alloc_whole(size_t bytes);
+PEAL_PUBLIC void *peali_pool_alloc_whole(size_t bytes, bool now);
 
 /* Makes two blocks of the one at AT: the first BYTES, whole pages, and the rest. Threads: any. */
 PEAL_PUBLIC void peali_pool_split(void *at, size_t bytes);

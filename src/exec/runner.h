@@ -254,6 +254,8 @@ void peali_run_cancel(peali_runner *r);
 void peali_run_hands_off(peali_runner *r);
 
 /* The rank within reach that C waits for, or -1. */
+int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c);
+
 /*
  * A rank within reach has given up this call, or one before it, and may use its buffers again: none of them is touched any more.
  * Where it has, r->quarrel says why.
@@ -278,8 +280,6 @@ static inline int64_t peali_run_sooner(int64_t ns, int64_t limit_ns, int quarter
     const int64_t latest_ns = limit_ns / 4 * quarters;
     return limit_ns > 0 && latest_ns < ns ? latest_ns : ns;
 }
-
-int32_t peali_run_awaits(const peali_runner *r, const peali_cursor *c);
 
 /*
  * For a pass that ended waiting: lets messages be received whose leads have come, whatever the program waits for, because the other

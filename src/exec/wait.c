@@ -183,6 +183,12 @@ static void name_absent(peali_runner *r, int64_t waited_ns, int64_t limit_ns, in
         report(r, waited_ns);
 }
 
+static void alarm_all(const peali_runner *r)
+{
+    for (int32_t x = 0; x < r->nreach; x++)
+        peali_store_release(&r->shown[x]->alarm, 1);
+}
+
 static peal_status fail(peali_runner *r, peal_status status)
 {
     if (r->plan)
@@ -191,8 +197,7 @@ static peal_status fail(peali_runner *r, peal_status status)
     peali_net_failed(r->net, status);
     status = peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : status; /* that has been said */
     peali_store_release(&r->mine->gave_up, r->signature.sequence + 1); /* pairs with peali_run_given_up */
-    for (int32_t x = 0; x < r->nreach; x++)
-        peali_store_release(&r->shown[x]->alarm, 1);
+    alarm_all(r);
     peali_stores_done(); /* before buffers are the caller's again */
     peali_store_release(&r->failed, status); /* pairs with peali_runner_quarrel */
     r->plan = NULL;
@@ -215,8 +220,7 @@ static bool names_call(const peali_runner *r)
 static void sound_alarm(const peali_runner *r)
 {
     peali_runner_tell(r, &r->quarrel);
-    for (int32_t x = 0; x < r->nreach; x++)
-        peali_store_relaxed(&r->shown[x]->alarm, 1);
+    alarm_all(r);
 }
 
 /* Did this rank wait for about as long itself? Then it can say for what. */
@@ -441,7 +445,7 @@ static peal_status end(peali_runner *r)
 static peal_status give_up(peali_runner *r)
 {
     r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = PEAL_ERR_ABORTED};
-    sound_alarm(r);
+    peali_runner_tell(r, &r->quarrel);
     return fail(r, PEAL_ERR_ABORTED);
 }
 

@@ -141,7 +141,7 @@ static uint64_t find(size_t bytes, bool lazy, bool *zero)
         give(extent);
     *zero = true;
     const bool takes = !lazy && bytes >= WHOLE && bytes + peali_load_relaxed(&taken) <= peali_idle_bytes();
-    unsigned char *start = takes ? peali_pool_alloc_whole(bytes) : peali_pool_alloc(bytes, PEALI_POOL_USER);
+    unsigned char *start = takes ? peali_pool_alloc_whole(bytes, true) : peali_pool_alloc(bytes, PEALI_POOL_USER);
     if (start && takes)
         peali_add_relaxed(&taken, bytes);
     return start ? extent_of(start, bytes) | (takes ? TAKEN : 0) : 0;
