@@ -4,8 +4,9 @@
 #     sh bench/cluster.sh [--build DIR] [--out DIR] [--hosts 2,4,8] [--ranks 2,4] [--rounds 5] [--only race]     (--help lists all)
 #
 # goodput: what allreduce makes of a link, beside plain TCP in turns; the stages of levels alone; links: two links a host against
-# one; overlap: the stages at a rate of the links at which they take about as long; race: against Open MPI's allreduce, or
-# --collective, the best of its tuned and han, over ob1 and UCX. Tables on stdout, all figures as JSON.
+# one; overlap: the stages at rates of the links at which they take about as long, and at which the one between hosts takes 1.3
+# times the other; race: against Open MPI's allreduce, or --collective, the best of its tuned and han, over ob1 and UCX. Tables on
+# stdout, all figures as JSON.
 cd "$(dirname "$0")/.." || exit 1
 set -e
 trap 'exit 1' INT TERM

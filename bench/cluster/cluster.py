@@ -18,7 +18,7 @@ MCA = {"tuned": {"OMPI_MCA_coll_tuned_priority": "90", "OMPI_MCA_coll_han_priori
 
 
 PARTS = ("goodput", "links", "overlap", "race")
-RATES, APART = 5, 1.5  # rates that overlap tries, until its stages are no further apart
+RATES, NEAR, APART = 5, 1.1, 1.5  # overlap tries so many rates for stages as near as NEAR to what is wanted, and takes APART at most
 
 
 def parts(text):
@@ -39,6 +39,8 @@ def arguments():
     p.add_argument("--net", default="ucx", help="Peal's transport")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--mib", type=numbers, default=[16, 64], help="vectors of goodput")
+    p.add_argument("--between", type=lambda text: [float(word) for word in text.split(",")], default=[1.0, 1.3],
+                   help="what overlap's stage between hosts shall take, of the one inside")
     p.add_argument("--collective", default="allreduce", help="of the race")
     p.add_argument("--max", default="64M", help="largest vector of the race")
     p.add_argument("--factor", type=int, default=4, help="between its sizes")
@@ -95,22 +97,27 @@ def goodput_head():
 
 
 def overlap(q, hosts, ranks):
-    """The largest vector on links of such a rate that the stages alone take about as long; its last row, with the rate."""
-    mbit = 1000.0
-    for _ in range(RATES):
-        rows = goodput(q, hosts, ranks, 1, f"{mbit:.0f}mbit", q.mib[-1:])
-        if not rows:
-            return []
-        row = {**rows[0], "rate_mbit": mbit}
-        apart = row["between_ms"] / row["inside_ms"]
-        if max(apart, 1 / apart) < APART:
-            break
-        mbit *= apart
-    held = max(apart, 1 / apart) < APART
-    print(f"{hosts}x{ranks} at {mbit:.0f} Mbit/s: the stages differ {max(apart, 1 / apart):.2f} times, together they take "
-          f"{row['of_longer']:.2f} of the longer one and {row['of_sum']:.2f} of their sum{'' if held else '; no rate was found'}",
-          flush=True)
-    return [row]
+    """The largest vector on links of such rates that the stage between hosts takes as long as wanted, of the one inside: a row each."""
+    rows, mbit = [], 10000.0
+    for wanted in q.between:
+        best, off = None, math.inf
+        for _ in range(RATES):
+            found = goodput(q, hosts, ranks, 1, f"{mbit:.0f}mbit", q.mib[-1:])
+            if not found:
+                return rows
+            ratio = found[0]["between_ms"] / found[0]["inside_ms"]
+            if max(ratio / wanted, wanted / ratio) < off:
+                off = max(ratio / wanted, wanted / ratio)
+                best = {**found[0], "rate_mbit": mbit, "wanted": wanted, "steal": q.steal}
+            mbit *= ratio / wanted
+            if off < NEAR:
+                break
+        apart = best["between_ms"] / best["inside_ms"]
+        held = max(apart, 1 / apart) < APART
+        print(f"{hosts}x{ranks} at {best['rate_mbit']:.0f} Mbit/s: the stage between takes {apart:.2f} of the one inside, both "
+              f"{best['of_longer']:.2f} of the longer and {best['of_sum']:.2f} of their sum{'' if held else '; no rate was found'}", flush=True)
+        rows.append(best)
+    return rows
 
 
 def race_job(q, hosts, ranks, pml, coll):
