@@ -160,6 +160,28 @@ static void without_a_stream(seat *s)
     seat_free(s, at);
 }
 
+/* A thread that never touched CUDA: its default stream is that of the communicator's device. */
+static void without_a_context(seat *s)
+{
+    if (shares_legacy(s))
+        return;
+    int32_t sum = 0, *at = seat_alloc(s, sizeof *at);
+    peali_cu_ctx context;
+    SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
+    seat_must(s->cu->StreamSynchronize(NULL), "cuStreamSynchronize");
+    sum = s->rank + 1;
+    seat_copy(s, at, &sum, sizeof sum);
+    seat_must(s->cu->CtxGetCurrent(&context), "cuCtxGetCurrent");
+    seat_must(cuCtxSetCurrent(NULL), "cuCtxSetCurrent");
+    SEAT_CHECK(s, peal_allreduce(at, at, 1, PEAL_INT32, PEAL_SUM, s->comm, NULL) == PEAL_OK);
+    seat_must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    seat_must(s->cu->StreamSynchronize(NULL), "cuStreamSynchronize");
+    seat_copy(s, &sum, at, sizeof sum);
+    SEAT_CHECK(s, sum == s->n * (s->n + 1) / 2);
+    SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK);
+    seat_free(s, at);
+}
+
 static const series links = {256, 3, 1};
 
 static void first_in_global(seat *s)
@@ -225,6 +247,7 @@ TEST(random_ones)
 TEST(few_packs)
 TEST(counters_meet)
 TEST(without_a_stream)
+TEST(without_a_context)
 TEST(first_in_global)
 TEST(first_in_thread)
 TEST(first_in_relaxed)
@@ -248,7 +271,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_algorithm), cmocka_unit_test(test_every_type), cmocka_unit_test(test_random_ones),
-        cmocka_unit_test(test_few_packs), cmocka_unit_test(test_counters_meet), cmocka_unit_test(test_without_a_stream),
+        cmocka_unit_test(test_few_packs), cmocka_unit_test(test_counters_meet),
+        cmocka_unit_test(test_without_a_stream), cmocka_unit_test(test_without_a_context),
         cmocka_unit_test(test_first_in_global), cmocka_unit_test(test_first_in_thread), cmocka_unit_test(test_first_in_relaxed),
         cmocka_unit_test(test_fewer_ctas), cmocka_unit_test(test_one_device),
 #ifndef TEST_MPI

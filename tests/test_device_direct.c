@@ -190,7 +190,7 @@ static void by_themselves(seat *s)
     void *last = NULL;
     int again = 0;
     (void)votes_since(s);
-    for (int life = 0; life < 4; life++) {
+    for (int life = 0; life < 6; life++) {
         SEAT_CHECK(s, peal_barrier(s->comm, NULL) == PEAL_OK); /* one at a time frees and takes memory in a process */
         int32_t *in = NULL;
         for (int r = 0; r < s->n; r++) {

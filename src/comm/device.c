@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "cuda/engines.h"
+#include "cuda/gpu.h"
 #include "exec/pool.h"
 
 static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000), FAILED_PATIENCE_NS = 2 * INT64_C(1000000000);
@@ -346,7 +347,8 @@ static peal_status look_at_stream(const peal_comm *comm, const peali_call *c, bo
         peali_coll_refuse(comm, c, "stream %p: %s", c->stream, why);
         return PEAL_ERR_UNSUPPORTED;
     }
-    peali_cu_result result = cu->StreamIsCapturing(c->stream, &state);
+    peali_cu_result result = comm->device ? peali_team_capturing(comm->device->team, c->stream, &state) :
+                                            peali_gpu_capturing(c->stream, &state);
     *captured = state != PEALI_CU_CAPTURE_NONE;
     if (result == 0 && state != PEALI_CU_CAPTURE_INVALID)
         return PEAL_OK;

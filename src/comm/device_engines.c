@@ -30,16 +30,21 @@ static peal_status meet(peal_comm *comm, const peali_call *c, peal_status *well)
     if (status != PEAL_OK)
         return status;
     *well = worst(comm, all);
-    if (*well != PEAL_OK) {
-        peali_engines_drop(team);
-        return PEAL_OK;
-    }
-    for (int r = 0; r < comm->nranks; r++)
-        regions[r] = all[r].region;
-    mine.status = peali_engines_meet(team, regions);
-    status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
-    if (status == PEAL_OK)
+    if (*well == PEAL_OK) {
+        for (int r = 0; r < comm->nranks; r++)
+            regions[r] = all[r].region;
+        mine.status = peali_engines_meet(team, regions);
+        status = peali_device_exchange(comm, c, &mine, all, sizeof mine);
+        if (status != PEAL_OK)
+            return status;
         *well = worst(comm, all);
+        if (*well == PEAL_OK)
+            return PEAL_OK;
+        peali_engines_leave(team);
+        status = peali_device_exchange(comm, c, &mine, all, sizeof mine); /* nobody maps this rank's any more */
+    }
+    if (status == PEAL_OK)
+        peali_engines_drop(team);
     return status;
 }
 

@@ -121,6 +121,7 @@ typedef struct trial {
     size_t bytes[2];
     unsigned char *want, *got;
     int64_t end_ns;
+    bool holds; /* the transport may still touch the mail */
 } trial;
 
 /* To whom rank R sends: the next one out of its reach. */
@@ -148,7 +149,7 @@ static unsigned char *place(const trial *t, int k, bool leaves)
     return t->mail->at + (leaves ? t->mail->bytes / 2 : 0) + (k ? t->bytes[0] : 0);
 }
 
-static peal_status wait_for(const trial *t, peali_net_req *req)
+static peal_status wait_for(trial *t, peali_net_req *req)
 {
     peali_net *net = t->d->comm->net;
     peal_status status;
@@ -159,11 +160,11 @@ static peal_status wait_for(const trial *t, peali_net_req *req)
     }
     if (status != PEAL_IN_PROGRESS)
         return status;
-    net->cancel(net, req);
+    t->holds |= !net->cancel(net, req);
     return PEAL_ERR_TIMEOUT;
 }
 
-static peal_status receive(const trial *t, int from, int k)
+static peal_status receive(trial *t, int from, int k)
 {
     peali_net *net = t->d->comm->net;
     peali_net_req req;
@@ -194,7 +195,7 @@ static peal_status send(const trial *t, int k, peali_net_req *req)
 }
 
 /* Receives from every rank that sends to this one, whatever went wrong here, as the others wait for that. */
-static bool exchange(const trial *t)
+static bool exchange(trial *t)
 {
     const int me = t->d->comm->rank;
     peali_net_req sends[2];
@@ -215,11 +216,15 @@ static bool try_messages(peali_device *d, const peali_team_mail *mail)
 {
     const int64_t half = peali_config_get()->timeout_ns / 2; /* the others still wait then */
     const size_t area = peali_team_layout(d->team)->area_bytes[PEALI_CUDA_BULK];
-    trial t = {d, mail, {SMALL, area}, peali_alloc(1, area), peali_alloc(1, area), 0};
-    t.end_ns = peali_clock_ns() + (half > 0 && half < WAIT_NS ? half : WAIT_NS);
+    trial t = {.d = d, .mail = mail, .bytes = {SMALL, area}, .want = peali_alloc(1, area), .got = peali_alloc(1, area),
+               .end_ns = peali_clock_ns() + (half > 0 && half < WAIT_NS ? half : WAIT_NS)};
     bool well = t.want && t.got && exchange(&t);
     peali_free(t.want);
     peali_free(t.got);
+    if (t.holds) { /* not well, so it is nobody's mail */
+        peali_team_keep_mail(d->team);
+        d->mapped = false;
+    }
     return well;
 }
 

@@ -7,13 +7,21 @@
 #include "base/atomics.h"
 #include "base/log.h"
 
+/* O of rank X is not what this rank heard of last. */
+static void let_go(const peali_regions_desk *d, int x, peali_offer *o)
+{
+    if (peali_load_acquire(&o->state) != o->heard[d->rank] && o->at[d->rank]) {
+        peali_team_unmap(d->team, x, o->at[d->rank]);
+        o->at[d->rank] = 0;
+    }
+}
+
 static void come_after(const peali_regions_desk *d, int x, peali_offer *o)
 {
     const uint64_t state = peali_load_acquire(&o->state);
     if (state == o->heard[d->rank])
         return;
-    if (o->at[d->rank])
-        peali_team_unmap(d->team, x, o->at[d->rank]);
+    let_go(d, x, o);
     o->at[d->rank] = state & 1 ? peali_team_map(d->team, x, &o->region) : 0;
     peali_store_release(&o->heard[d->rank], state); /* pairs with seen */
 }
@@ -24,6 +32,8 @@ void peali_regions_come_by(peali_regions_desk *d)
         uint32_t news = peali_load_acquire(&d->offers[x]->news); /* pairs with change */
         if (x == d->rank || news == d->news[x])
             continue;
+        for (int k = 0; k < PEALI_REGIONS_OFFERS; k++) /* first: some drivers map nothing where freed memory is mapped still */
+            let_go(d, x, &d->offers[x]->of[k]);
         for (int k = 0; k < PEALI_REGIONS_OFFERS; k++)
             come_after(d, x, &d->offers[x]->of[k]);
         d->news[x] = news;

@@ -76,9 +76,20 @@ peal_status peali_engines_meet(peali_team *team, const peali_team_region *region
 
 void peali_engines_part(peali_team *team)
 {
-    for (int x = 0; x < team->n; x++)
+    for (int x = 0; x < team->n; x++) {
         if (x != team->me && team->opened[x] && team->engines.areas[x])
             (void)team->cu->IpcCloseMemHandle(team->engines.areas[x]);
+        team->engines.areas[x] = 0;
+    }
+}
+
+void peali_engines_leave(peali_team *team)
+{
+    peali_gpu_visit visit;
+    if (peali_gpu_enter(team->gpu, team->rank, &visit) != PEAL_OK)
+        return;
+    peali_engines_part(team);
+    peali_gpu_leave(team->gpu, &visit);
 }
 
 void peali_engines_close(peali_team *team)

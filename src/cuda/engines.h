@@ -15,11 +15,15 @@
  */
 PEAL_MUST_CHECK peal_status peali_engines_open(peali_team *team, size_t bytes, peali_team_region *region);
 
-/* In place of meet, where some rank could not open: gives that memory back, which nobody has mapped. Legal in captures. */
-void peali_engines_drop(peali_team *team);
-
 /* Maps those of all ranks. PEAL_OK; PEAL_ERR_UNSUPPORTED one cannot be mapped. */
 PEAL_MUST_CHECK peal_status peali_engines_meet(peali_team *team, const peali_team_region *regions);
+
+/*
+ * Where some rank could not open: drop gives that memory back, which nobody has mapped. Where one could not meet: leave, an
+ * exchange of all, and drop. Legal in captures.
+ */
+void peali_engines_leave(peali_team *team);
+void peali_engines_drop(peali_team *team);
 
 /* The least BYTES with which N ranks can call. */
 size_t peali_engines_least(int n);

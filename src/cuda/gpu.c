@@ -144,6 +144,16 @@ void peali_gpu_leave(const peali_gpu *gpu, peali_gpu_visit *visit)
     restore(gpu->cu, visit);
 }
 
+peali_cu_result peali_gpu_capturing(peali_cu_strm stream, peali_cu_enum *state)
+{
+    const peali_cuda_driver *cu = peali_cuda_driver_get(NULL);
+    peali_cu_ctx current = NULL;
+    *state = PEALI_CU_CAPTURE_NONE;
+    if ((uintptr_t)stream <= PEALI_CU_STREAM_PER_THREAD && (cu->CtxGetCurrent(&current) != 0 || !current))
+        return 0;
+    return cu->StreamIsCapturing(stream, state);
+}
+
 /* The context to use into G, which is new. */
 static peal_status find_context(peali_gpu *g, int rank)
 {

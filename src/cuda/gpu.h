@@ -46,6 +46,12 @@ size_t peali_gpu_take(peali_gpu *gpu, int rank);
 void peali_gpu_give(peali_gpu *gpu, size_t bytes);
 
 /*
+ * What cuStreamIsCapturing says of STREAM. A default stream is the current context's: where the thread has none, nothing captures
+ * it. Threads: any.
+ */
+peali_cu_result peali_gpu_capturing(peali_cu_strm stream, peali_cu_enum *state);
+
+/*
  * Between these two the context is current, and the thread may do what a capture of its streams forbids, which does not end up in
  * the capture. Do not nest.
  */

@@ -198,6 +198,13 @@ void peali_team_drop_mail(peali_team *team)
     peali_gpu_leave(team->gpu, &visit);
 }
 
+void peali_team_keep_mail(peali_team *team)
+{
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, team->rank, "%zu bytes of messages of device %d are kept: a transport may "
+              "still touch them", team->mail.bytes, team->gpu->device);
+    team->mail.at = NULL;
+}
+
 bool peali_team_host_reads(const peali_team *team)
 {
     peali_cu_enum attribute = PEALI_CU_POINTER_HOST;
@@ -319,6 +326,16 @@ void peali_team_pop(const peali_team *t, bool pushed)
     peali_cu_ctx current;
     if (pushed)
         (void)t->cu->CtxPopCurrent(&current);
+}
+
+peali_cu_result peali_team_capturing(const peali_team *team, peali_cu_strm stream, peali_cu_enum *state)
+{
+    bool pushed;
+    peali_cu_result result = peali_team_push(team, &pushed);
+    if (result == 0)
+        result = peali_gpu_capturing(stream, state);
+    peali_team_pop(team, pushed);
+    return result;
 }
 
 static peali_cu_result launch(peali_team *t, peali_cuda_call *call, uint32_t ctas, peali_cu_strm stream)

@@ -88,6 +88,9 @@ typedef struct peali_team_mail {
 PEAL_MUST_CHECK peal_status peali_team_make_mail(peali_team *team, bool device, const peali_team_mail **mail);
 void peali_team_drop_mail(peali_team *team);
 
+/* In place of drop, for good: a transport may still touch it. */
+void peali_team_keep_mail(peali_team *team);
+
 /* May the host touch memory of the device where it is? So can any transport. */
 bool peali_team_host_reads(const peali_team *team);
 
@@ -133,6 +136,9 @@ bool peali_team_lines(const peali_team *team);
 
 /* Bytes of this rank's device that are a barrier's to combine. */
 void *peali_team_token(const peali_team *team);
+
+/* As peali_gpu_capturing, of a stream of this team's calls: a default one is its device's. */
+peali_cu_result peali_team_capturing(const peali_team *team, peali_cu_strm stream, peali_cu_enum *state);
 
 /*
  * One launch of CALL, as peali_cuda_load made it, with signature and deadline_ns, on STREAM. The kernel has a copy of CALL by then.

@@ -84,6 +84,14 @@ static inline void seat_free(const seat *s, void *at)
     seat_must(s->cu->MemFree((uintptr_t)at), "cuMemFree");
 }
 
+/* What this rank's device has left. */
+static inline size_t seat_left(void)
+{
+    size_t bytes, all;
+    seat_must(cuMemGetInfo_v2(&bytes, &all), "cuMemGetInfo");
+    return bytes;
+}
+
 /*
  * When the calls are over. In a copy to pageable memory a thread keeps others out of CUDA until what lies before it has ended,
  * which may wait for a call that another thread is to make after such a copy of its own; or for a message that UCX copies by a call

@@ -14,7 +14,8 @@ static const size_t memory = (size_t)1 << 30; /* of a device */
 /* What an IPC handle holds. */
 typedef struct handle {
     int pid, fd, device;
-    uint64_t serial; /* of the memory in its process */
+    uint64_t serial; /* of the memory in its process, */
+    uintptr_t at;    /* and where it lies there */
     size_t bytes;
 } handle;
 _Static_assert(sizeof(handle) <= sizeof(peali_cu_ipc), "a handle of 64 bytes");
@@ -296,7 +297,7 @@ peali_cu_result cuIpcGetMemHandle(peali_cu_ipc *out, peali_cu_ptr at)
     const block *b = find(at);
     bool ours = b && b->kind == PEALI_CU_MEMORY_DEVICE && !b->managed && !b->opens && (uintptr_t)b->at == at;
     if (ours) {
-        handle h = {.pid = getpid(), .fd = b->fd, .device = b->context->device, .serial = b->serial, .bytes = b->bytes};
+        handle h = {.pid = getpid(), .fd = b->fd, .device = b->context->device, .serial = b->serial, .at = at, .bytes = b->bytes};
         memset(out, 0, sizeof *out);
         memcpy(out, &h, sizeof h);
     }
@@ -312,10 +313,21 @@ static block *opened(const handle *h)
     return b;
 }
 
+/* Some drivers refuse what lies where freed memory lay that is still mapped here; 580 does not. */
+static bool outlived(const handle *h)
+{
+    block *b = blocks;
+    while (b && !(b->opens && b->from.pid == h->pid && b->from.at == h->at && b->from.serial != h->serial))
+        b = b->next;
+    return b != NULL;
+}
+
 static peali_cu_result map(peali_cu_ptr *out, const handle *h)
 {
     char path[64];
     block *b = opened(h);
+    if (outlived(h))
+        return ALREADY_MAPPED;
     if (b) {
         b->opens++;
         *out = (uintptr_t)b->at;

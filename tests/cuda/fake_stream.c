@@ -447,7 +447,7 @@ peali_cu_result cuStreamIsCapturing(peali_cu_strm handle, peali_cu_enum *status)
     ENTER(cuStreamIsCapturing);
     pthread_mutex_lock(&fake_lock);
     peali_cu_strm s = fake_find(handle);
-    peali_cu_result result = !s ? INVALID_HANDLE : entangled(s, false) ? CAPTURE_IMPLICIT : 0;
+    peali_cu_result result = !s ? (handle ? INVALID_HANDLE : INVALID_CONTEXT) : entangled(s, false) ? CAPTURE_IMPLICIT : 0;
     if (result == 0)
         *status = !s->capture ? PEALI_CU_CAPTURE_NONE : s->capture->invalid ? PEALI_CU_CAPTURE_INVALID : PEALI_CU_CAPTURE_ACTIVE;
     pthread_mutex_unlock(&fake_lock);
