@@ -447,6 +447,29 @@ static void threads(void **state)
 }
 
 /* A thread that has been cancelled goes on until it has freed what lived through a fork, which closes a descriptor. */
+static void *large_and_small(void *arg)
+{
+    for (size_t bytes = 1000; bytes < 64 * MIB; bytes *= 3) {
+        unsigned char *volatile block = malloc(bytes);
+        block[bytes - 1] = 1;
+        free(block);
+    }
+    return arg;
+}
+
+/* The smallest stack that a thread may have. */
+static void small_stack(void **state)
+{
+    (void)state;
+    pthread_attr_t attr;
+    pthread_t thread;
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, (size_t)sysconf(_SC_THREAD_STACK_MIN)), 0);
+    assert_int_equal(pthread_create(&thread, &attr, large_and_small, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attr);
+}
+
 static void *free_cancelled(void *block)
 {
     pthread_cancel(pthread_self());
@@ -480,7 +503,7 @@ int main(int argc, char **argv)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole),        cmocka_unit_test(cancelled),
+        cmocka_unit_test(whole),        cmocka_unit_test(cancelled), cmocka_unit_test(small_stack),
         cmocka_unit_test(born),         cmocka_unit_test(refused),   cmocka_unit_test(calloc_churn),
         cmocka_unit_test(realloc_walk), cmocka_unit_test(give_back), cmocka_unit_test(plain_memory),
         cmocka_unit_test(fork_and_write), cmocka_unit_test(commands), cmocka_unit_test(threads),

@@ -49,6 +49,13 @@ static void limited_addresses(void)
     refused();
 }
 
+/* What a fork makes private counts there, which nobody could do without. */
+static void limited_data(void)
+{
+    limit(RLIMIT_DATA, (size_t)1 << 40);
+    refused();
+}
+
 static void little_file_size(void)
 {
     limit(RLIMIT_FSIZE, (size_t)2300 * MIB);
@@ -67,6 +74,7 @@ static void limits(void **state)
     assert_int_equal(in_child(no_descriptors), 0);
     assert_int_equal(in_child(no_file_size), 0);
     assert_int_equal(in_child(limited_addresses), 0);
+    assert_int_equal(in_child(limited_data), 0);
     assert_int_equal(in_child(little_file_size), 0);
 }
 
@@ -301,11 +309,11 @@ static long shared_pages(void)
     return shared;
 }
 
-/* More than half of what lies idle may never be written: to take it at once could cost the process its life. */
+/* More than half of a core's share of what lies idle may never be written: to take it at once could cost all their lives. */
 static void large(void **state)
 {
     (void)state;
-    const size_t bytes = peali_idle_all() / 2 + 256 * MIB;
+    const size_t bytes = peali_idle_all() / 2 / (size_t)sysconf(_SC_NPROCESSORS_ONLN) + 256 * MIB;
     const long before = shared_pages();
     unsigned char *at = peal_mem_alloc(bytes);
     assert_non_null(at);

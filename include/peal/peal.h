@@ -168,8 +168,9 @@ PEAL_PUBLIC int peal_comm_size(const peal_comm *comm);
 /*
  * Memory for the buffers of calls, which other processes of this host reach in place: calls on it need no copies between them.
  * Where there is no such memory it is plain memory, and calls on it are only slower. It begins at a page and is zeroed. Blocks from
- * 2 MiB to half of what lies idle are taken at once, in huge pages where Linux (6.1 and newer) has any. After a fork, parent and
- * child have their own copies, as of all memory; in calls, those are plain memory until they are freed.
+ * 2 MiB to half of a core's share of what lies idle on the host are taken at once, in huge pages where Linux (6.1 and newer) has
+ * any. After a fork, parent and child have their own copies, as of all memory; in calls, those are plain memory until they are
+ * freed.
  *
  * Units:      BYTES; 0 is a block too.
  * Returns:    NULL where there is no memory.

@@ -14,20 +14,27 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomics.h"
 #include "base/read.h"
 
-enum { SHARE = 4, PATH = 1024 };
+enum { SHARE = 4, PATH = 1024, MARGIN = 64 };
+
+/* One thread's at a time: whoever allocates may do it on a stack of a few KiB. */
+static struct scratch {
+    uint64_t busy;
+    char list[1024], groups[4096], folder[PATH], path[PATH + MARGIN], text[8192];
+} scratch;
 
 /* Are all cores of this process of one NUMA node? */
 static bool on_one_node(void)
 {
-    char path[64], list[1024], *at = list;
+    char path[64], *list = scratch.list, *at = list;
     unsigned cpu, node;
     cpu_set_t mine;
     if (getcpu(&cpu, &node) != 0 || sched_getaffinity(0, sizeof mine, &mine) != 0)
         return false;
     snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
-    if (!peali_read(path, list, sizeof list)) /* either Linux knows of no nodes, or this process does not see what it knows */
+    if (!peali_read(path, list, sizeof scratch.list)) /* Linux knows of no nodes, or this process does not see what it knows */
         return access("/sys/devices/system/cpu", F_OK) == 0 && access("/sys/devices/system/node", F_OK) != 0;
     for (; *at >= '0' && *at <= '9'; at += *at == ',') {
         unsigned long first = strtoul(at, &at, 10), last = *at == '-' ? strtoul(at + 1, &at, 10) : first;
@@ -47,34 +54,32 @@ static const struct groups second = {"/sys/fs/cgroup", "memory.max", "memory.cur
 
 static uint64_t number_in(const char *folder, const char *file, uint64_t otherwise)
 {
-    char path[PATH + 64], text[32];
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    return peali_read(path, text, sizeof text) && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : otherwise;
+    char text[32];
+    snprintf(scratch.path, sizeof scratch.path, "%s/%s", folder, file);
+    return peali_read(scratch.path, text, sizeof text) && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : otherwise;
 }
 
 /* The number behind WORD in FILE, 0 where it has none. */
 static uint64_t number_behind(const char *file, const char *word)
 {
-    char text[8192];
-    const char *at = peali_read(file, text, sizeof text) ? strstr(text, word) : NULL;
+    const char *at = peali_read(file, scratch.text, sizeof scratch.text) ? strstr(scratch.text, word) : NULL;
     return at ? strtoull(at + strlen(word), NULL, 10) : 0;
 }
 
 /* Of what is USED in FOLDER what the kernel gives back when it is wanted. */
 static uint64_t cached_in(const struct groups *g, const char *folder, uint64_t used)
 {
-    char path[PATH + 64];
-    snprintf(path, sizeof path, "%s/memory.stat", folder);
-    const uint64_t cached = number_behind(path, g->cached);
+    snprintf(scratch.path, sizeof scratch.path, "%s/memory.stat", folder);
+    const uint64_t cached = number_behind(scratch.path, g->cached);
     return cached < used ? cached : used;
 }
 
 /* What GROUP, a path below the mount, and those above it leave; of one that another container names, those that are there. */
 static uint64_t room_of(const struct groups *g, const char *group)
 {
-    char folder[PATH];
+    char *folder = scratch.folder;
     uint64_t room = UINT64_MAX;
-    int n = snprintf(folder, sizeof folder, "%s%s", g->mount, group);
+    int n = snprintf(folder, PATH, "%s%s", g->mount, group);
     if (n >= PATH)
         return 0;
     for (char *end = folder + n; end; end = strrchr(folder + strlen(g->mount), '/')) {
@@ -91,11 +96,11 @@ static uint64_t room_of(const struct groups *g, const char *group)
 /* Lines of "0::GROUP", and of "7:memory:GROUP" with more names between commas. */
 static uint64_t room_of_groups(void)
 {
-    char text[4096], *rest = NULL;
+    char *rest = NULL;
     uint64_t room = UINT64_MAX;
-    if (!peali_read("/proc/self/cgroup", text, sizeof text))
+    if (!peali_read("/proc/self/cgroup", scratch.groups, sizeof scratch.groups))
         return room;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(scratch.groups, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
         if (!group)
             continue;
@@ -119,13 +124,16 @@ static uint64_t share(void)
     return cores >= 1 && on_one_node() ? idle() / SHARE / (uint64_t)cores : 0;
 }
 
-/* To be cancelled meanwhile would leave a file open. */
+/* To be cancelled meanwhile would leave a file open. While another thread asks, nothing lies idle. */
 static size_t undisturbed(uint64_t (*bytes)(void))
 {
     int cancel;
+    if (!peali_swap_acquire(&scratch.busy, 0, 1))
+        return 0;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     const uint64_t found = bytes();
     (void)pthread_setcancelstate(cancel, NULL);
+    peali_store_release(&scratch.busy, 0);
     return (size_t)found;
 }
 

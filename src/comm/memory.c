@@ -35,7 +35,8 @@ static void plain_free(unsigned char *at)
 
 void *peal_mem_alloc(size_t bytes)
 {
-    const bool now = bytes >= PEALI_HUGE && bytes <= peali_idle_all() / 2; /* whoever wants more may never write it */
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN); /* each may have a rank that asks for as much at the same time */
+    const bool now = bytes >= PEALI_HUGE && cores >= 1 && bytes <= peali_idle_all() / 2 / (size_t)cores;
     void *at = peali_pool_alloc_whole(bytes, now);
     return at ? at : plain(bytes);
 }

@@ -271,13 +271,19 @@ static void in_child(void)
     peali_memfile_close(&pool.file);
 }
 
+static void watch_now(void)
+{
+    pool.watches = pthread_atfork(before_fork, after_fork, in_child) == 0;
+}
+
 /*
  * Before the lock is ever taken, which a fork meanwhile would leave held in the child; and so before most handlers of others, whose
- * children may take large blocks in theirs.
+ * children may take large blocks in theirs. Libraries whose constructors come before may take blocks in them.
  */
 __attribute__((constructor)) static void watch_forks(void)
 {
-    pool.watches = pthread_atfork(before_fork, after_fork, in_child) == 0;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_now);
 }
 
 /* As much as the machine has, so that no program meets the end of it before that of memory. */
@@ -333,11 +339,18 @@ static bool watched(void)
     return preload && strstr(preload, "/vgpreload_");
 }
 
-/* Addresses that are few are the program's: two mappings of the pool, and one of each peer's, leave it next to none. */
+/*
+ * Addresses that are few are the program's: two mappings of the pool, and one of each peer's, leave it next to none. Of a limit on
+ * data what is shared takes nothing, but all that a fork makes private does at once: who forks there could not.
+ */
 static bool few_addresses(void)
 {
+    static const __rlimit_resource_t kinds[] = {RLIMIT_AS, RLIMIT_DATA};
     struct rlimit most;
-    return getrlimit(RLIMIT_AS, &most) == 0 && most.rlim_cur != RLIM_INFINITY;
+    bool few = false;
+    for (int i = 0; i < 2; i++)
+        few |= getrlimit(kinds[i], &most) == 0 && most.rlim_cur != RLIM_INFINITY;
+    return few;
 }
 
 /* Makes the pool, smaller where the process may not have so much; called once. */
@@ -356,7 +369,7 @@ static void try(void)
             continue;
     if (bytes == 0) {
         peali_log(PEALI_LOG_INFO, PEALI_SUB_INIT, -1, "no memory shared between processes: %s; %s", strerror(errno),
-                  watched() ? "valgrind would touch all of it" : "see ulimit -v, -f and -n");
+                  watched() ? "valgrind would touch all of it" : "see ulimit -v, -d, -f and -n");
         return;
     }
     peali_store_release(&pool.bytes, bytes);
@@ -374,6 +387,7 @@ static bool ready(void)
 
 peal_status peali_pool_open(peali_pool_view *view)
 {
+    watch_forks();
     int cancel = lock();
     bool fine = ready() && peali_memfile_ours(&pool.file), made = pool.bytes > 0, inherited = pool.inherited;
     if (fine)
@@ -395,6 +409,7 @@ ptrdiff_t peali_pool_alias(void)
 void *peali_pool_alloc(size_t bytes, peali_pool_use use)
 {
     uint32_t first = PEALI_EXTENTS_NONE;
+    watch_forks();
     int cancel = lock();
     if (ready() && bytes <= pool.view.bytes && (use == PEALI_POOL_PEERS || pool.forks == 0)) {
         uint32_t pages = bytes ? (uint32_t)((bytes + pool.page - 1) / pool.page) : 1;
