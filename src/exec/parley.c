@@ -6,6 +6,7 @@
 #include "base/arena.h"
 
 enum {
+    MENTIONS = 16, /* at most, so that words which nobody takes do not pile up: the first of them says what counts */
     TAG = (1 << PEALI_NET_TAG_BITS) - 1, /* the last one there is; behind PEAL_LANES are those of leads, then of GPUs */
 };
 
@@ -28,6 +29,7 @@ typedef struct line {
     word heard;
     peali_net_req recv;
     bool listening, spoke, quarrels;
+    int mentions; /* words that it may not have taken yet */
     uint64_t now, answers; /* where it spoke: in its last word */
 } line;
 
@@ -144,6 +146,7 @@ static bool hear(peali_parley *p, int rank)
     if (status != PEAL_OK)
         return false;
     l->spoke = true;
+    l->mentions = 0;
     l->now = l->heard.now;
     l->answers = l->heard.answers;
     if (l->now > p->mine.answers && l->now != PEALI_SIGNATURE_ANY)
@@ -167,6 +170,22 @@ bool peali_parley_heard(peali_parley *p, peali_quarrel *quarrel)
         return false;
     *quarrel = p->found;
     return true;
+}
+
+void peali_parley_mention(peali_parley *p)
+{
+    if (peali_parley_furnish(p) != PEAL_OK)
+        return;
+    p->open = true;
+    for (int r = 0; r < p->net->nranks; r++) {
+        if (r == p->net->rank)
+            continue;
+        peali_parley_listen(p, r);
+        while (hear(p, r))
+            ;
+        if (p->lines[r].mentions++ < MENTIONS)
+            tell(p, r);
+    }
 }
 
 bool peali_parley_gave_up(peali_parley *p, uint64_t sequence, peali_quarrel *quarrel)

@@ -40,6 +40,9 @@ void peali_parley_hold(peali_parley *parley, int rank, const peali_signature *th
 /* Sends this rank's word, with QUARREL in it, to all ranks, and listens from here on. The same word twice is sent once. */
 void peali_parley_open(peali_parley *parley, const peali_quarrel *quarrel);
 
+/* Sends it without one, for a call that ended here and may never end elsewhere. Not to who took none of the last few. */
+void peali_parley_mention(peali_parley *parley);
+
 /* Listens to RANK from here on. Furnish makes the memory for it: PEAL_OK or PEAL_ERR_MEMORY. */
 PEAL_MUST_CHECK peal_status peali_parley_furnish(peali_parley *parley);
 void peali_parley_listen(peali_parley *parley, int rank);

@@ -294,16 +294,21 @@ static bool expects_answers(const peali_runner *r)
     return r->verdict != PEAL_ERR_TIMEOUT || r->quarrel.one_rank != r->net->rank;
 }
 
+static bool refused(const peali_quarrel *q)
+{
+    return q->one.kind == PEALI_SIGNATURE_REFUSED || (q->other_rank >= 0 && q->other.kind == PEALI_SIGNATURE_REFUSED);
+}
+
 /*
  * Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. Who did not come
- * in all of a deadline will hardly answer soon: then it is for those within reach, who are told at the same time, and whoever comes
- * from elsewhere behind that waits for a deadline of its own.
+ * in all of a deadline, or had its call refused and went on, will hardly answer soon: then it is for those within reach, who are
+ * told at the same time, and whoever comes from elsewhere behind that waits for a deadline of its own.
  */
 static int64_t lingers_ns(const peali_runner *r)
 {
     if (!quarrels(r))
         return UNNAMED * r->parley_ns;
-    return r->verdict == PEAL_ERR_TIMEOUT ? r->parley_ns / 2 : answers_ns(r);
+    return r->verdict == PEAL_ERR_TIMEOUT || refused(&r->quarrel) ? r->parley_ns / 2 : answers_ns(r);
 }
 
 static peal_status linger(peali_runner *r)
@@ -476,6 +481,8 @@ void peali_run_refused(peali_runner *r, uint64_t sequence)
 {
     peali_signature call = {.sequence = sequence, .kind = PEALI_SIGNATURE_REFUSED, .magic = PEALI_SIGNATURE_MAGIC};
     peali_run_note(r, &call);
+    if (r->nreach < r->net->nranks)
+        peali_parley_mention(r->parley);
 }
 
 void peali_run_note(peali_runner *r, peali_signature *call)
