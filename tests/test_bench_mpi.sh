@@ -66,6 +66,12 @@ grep -q 'no communicator: the table of PEAL_TUNING differs on rank' out || die "
     die "different variables are not refused"
 grep -q 'no communicator: PEAL_SLICE, PEAL_SHM differ on rank 1; set them alike' out || die "variables that differ are not named"
 
+# Of other sources (of which the number in the program speaks) no libpeal understands another.
+LC_ALL=C sed 's/sources [0-9]\{10\}/sources 0000000001/' "$peal" > other && chmod +x other &&
+    ! cmp -s "$peal" other || die "no other peal"
+"$@" -n 1 "$peal" $small : -n 1 ./other $small > out 2>&1 && die "another libpeal on a rank is not refused"
+grep -q 'no communicator: rank [01] runs a libpeal of other sources than rank [01]' out || die "another libpeal is not named"
+
 # A process alone: by nobody's launcher, and by another MPI's.
 "$peal" bench allreduce -b 16 -e 16 > out 2>&1
 [ $? = 2 ] && grep -q 'mpirun -n 4' out || die "a lone process is not told what to do"

@@ -59,7 +59,7 @@ const char *peal_status_text(peal_status status)
     case PEAL_ERR_INVALID: return "invalid: an argument breaks its rule; nothing was started";
     case PEAL_ERR_MEMORY: return "memory: there is none left";
     case PEAL_ERR_UNSUPPORTED: return "unsupported: right, but not to be had here; the log says why";
-    case PEAL_ERR_CONFIG: return "config: a PEAL_* variable has an unknown name or value; the log says which";
+    case PEAL_ERR_CONFIG: return "config: a PEAL_* variable is wrong, or differs between ranks, as may libpeal; the log says";
     case PEAL_ERR_NET: return "net: a transport failed; the communicator is of no more use";
     case PEAL_ERR_TIMEOUT: return "timeout: a wait outlasted PEAL_TIMEOUT; the communicator is of no more use";
     case PEAL_ERR_MISMATCH: return "mismatch: the ranks' calls differ; the communicator is of no more use";

@@ -3,6 +3,7 @@
 #include "comm/transport.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -15,6 +16,7 @@
 #include "comm/nodes.h"
 #include "comm/routes.h"
 #include "comm/select.h"
+#include "comm/sources.h"
 #include "net/net_loop.h"
 #include "topo/machine.h"
 
@@ -39,6 +41,8 @@ typedef struct hello {
     uint64_t node[2]; /* the name of its node */
     uint64_t shown;  /* address of this rank's public memory, in its process */
     uint32_t config[SETTINGS]; /* hashes of them */
+    uint32_t sources;          /* of the libpeal that it runs */
+    uint32_t spare;
     uint64_t card;   /* bytes of its transport's card */
     uint64_t number; /* of this communicator among those that its process made, */
     uint64_t world;  /* and of the process among all that were started together */
@@ -53,6 +57,12 @@ static uint64_t text_hash(const char *text, uint64_t seed)
 static uint32_t number_hash(int64_t number)
 {
     return XXH32(&number, sizeof number, 0);
+}
+
+/* Schedules, the programs made of them, and what ranks share are not told, but made by each rank alike. */
+static uint32_t sources(void)
+{
+    return (uint32_t)strtoul(strchr(PEALI_SOURCES, ' '), NULL, 10);
 }
 
 static void hash_settings(const char *transport, uint32_t *to)
@@ -79,9 +89,15 @@ static void say_settings(int rank, int r, const uint32_t *ours, const uint32_t *
               n > 1 ? "" : "s", r, n > 1 ? "them" : "it");
 }
 
-/* The first status that any rank failed with; PEAL_ERR_CONFIG where their variables differ. */
+/* The first status that any rank failed with; PEAL_ERR_CONFIG where their variables, or what they run, differ. */
 static peal_status agree(const hello *all, int n, int rank)
 {
+    for (int r = 0; r < n; r++)
+        if (all[r].sources != all[rank].sources) {
+            peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "no communicator: rank %d runs a libpeal of other sources than rank "
+                      "%d; take the same one on all ranks (LD_LIBRARY_PATH, LD_PRELOAD)", r, rank);
+            return PEAL_ERR_CONFIG;
+        }
     for (int r = 0; r < n; r++)
         if (all[r].status != PEAL_OK) {
             peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "no communicator: rank %d has %s", r,
@@ -435,6 +451,7 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
     if (mine.status == PEAL_OK)
         mine.status = show(comm, boot->threads, &mine);
     hash_settings(comm->net->name, mine.config);
+    mine.sources = sources();
     mine.card = comm->net->card_bytes;
     mine.world = (uint64_t)boot->place;
     mine.number = (uint64_t)peali_add_relaxed(&made, 1) + 1;
