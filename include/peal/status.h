@@ -22,7 +22,7 @@ typedef enum peal_status {
     PEAL_ERR_INVALID = -1,     /* an argument breaks its rule; nothing was started */
     PEAL_ERR_MEMORY = -2,      /* no memory; a call says whether anything was started */
     PEAL_ERR_UNSUPPORTED = -3, /* right, but not to be had here; the log says why */
-    PEAL_ERR_CONFIG = -4,      /* a PEAL_* variable has an unknown name or value */
+    PEAL_ERR_CONFIG = -4,      /* a PEAL_* variable has an unknown name or value, or ranks have other ones, or another libpeal */
     PEAL_ERR_NET = -5,         /* a transport failed; the communicator is of no more use */
     PEAL_ERR_TIMEOUT = -6,     /* a wait outlasted PEAL_TIMEOUT; likewise */
     PEAL_ERR_MISMATCH = -7,    /* the ranks' calls differ; likewise */

@@ -40,6 +40,7 @@ static enum phase phase;                                 /* release in phase_set
 static bool preloaded;                                   /* written before main */
 static int state_key = MPI_KEYVAL_INVALID;               /* a peali_attach on each communicator */
 static peali_attach *all;                                /* under lock */
+static struct first *firsts;                             /* under lock */
 static int shadows;                                      /* under lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* never held across an MPI call */
 static unsigned long dropped;                            /* relaxed: states that are gone; who reuses a handle knows of its end */
@@ -304,6 +305,52 @@ static int fill(MPI_Comm comm, peali_attach *a)
     return a->pass == PEALI_TAKE ? shadow(comm, a) : MPI_SUCCESS;
 }
 
+/* A communicator that a thread of this process is in the first call on. */
+struct first {
+    MPI_Comm comm;
+    pthread_t thread;
+    struct first *next;
+};
+
+/* False where another thread is in the first call on F's, which MPI does not allow. F is linked, until leave or its next call. */
+static bool enter(struct first *f)
+{
+    pthread_mutex_lock(&lock);
+    struct first **at = &firsts;
+    while (*at && (*at)->comm != f->comm)
+        at = &(*at)->next;
+    const bool mine = !*at || pthread_equal((*at)->thread, f->thread); /* again: an error handler of the program's jumped away */
+    if (mine && !*at)
+        *at = f;
+    else
+        peali_free(f);
+    pthread_mutex_unlock(&lock);
+    return mine;
+}
+
+static void leave(MPI_Comm comm)
+{
+    pthread_mutex_lock(&lock);
+    struct first **at = &firsts, *f;
+    while (*at && (*at)->comm != comm)
+        at = &(*at)->next;
+    f = *at;
+    *at = f ? f->next : NULL;
+    pthread_mutex_unlock(&lock);
+    peali_free(f);
+}
+
+static int refuse_second(MPI_Comm comm)
+{
+    char name[MPI_MAX_OBJECT_NAME];
+    int len, rank;
+    PMPI_Comm_get_name(comm, name, &len);
+    PMPI_Comm_rank(comm, &rank);
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, rank, "the first collective on %s: another thread of this process is in it; MPI "
+              "allows one at a time on a communicator; nothing was started", len > 0 ? name : "a communicator without a name");
+    return raise_error(comm, MPI_ERR_OTHER);
+}
+
 /* WHY is why COMM is left to MPI, or PEALI_TAKE. */
 static int make(MPI_Comm comm, enum peali_pass why, peali_attach **attach)
 {
@@ -343,12 +390,29 @@ static int find(MPI_Comm comm, peali_attach **attach, int *found)
     return error;
 }
 
+/* Not by two threads at a time. One of them may have done so since this one looked. */
+static int make_alone(MPI_Comm comm, enum peali_pass why, peali_attach **attach)
+{
+    struct first *f = peali_alloc(1, sizeof *f);
+    int found = 0;
+    if (!f)
+        return raise_error(comm, MPI_ERR_NO_MEM);
+    *f = (struct first){.comm = comm, .thread = pthread_self()};
+    if (!enter(f))
+        return refuse_second(comm);
+    int error = find(comm, attach, &found);
+    if (error == MPI_SUCCESS && !found)
+        error = make(comm, why, attach);
+    leave(comm);
+    return error;
+}
+
 int peali_attach_get(MPI_Comm comm, peali_attach **attach)
 {
     int found = 0;
     int error = find(comm, attach, &found);
     if (error != MPI_SUCCESS || !found)
-        return error != MPI_SUCCESS ? error : make(comm, PEALI_TAKE, attach);
+        return error != MPI_SUCCESS ? error : make_alone(comm, PEALI_TAKE, attach);
     return (*attach)->lost ? raise_error(comm, MPI_ERR_OTHER) : MPI_SUCCESS;
 }
 
@@ -359,7 +423,7 @@ int peali_attach_leave(MPI_Comm comm, enum peali_pass why)
     if (comm == MPI_COMM_NULL || !comm || !peali_attach_wanted() || !peali_attach_open())
         return MPI_SUCCESS;
     int error = find(comm, &attach, &found);
-    return error != MPI_SUCCESS || found ? error : make(comm, why, &attach);
+    return error != MPI_SUCCESS || found ? error : make_alone(comm, why, &attach);
 }
 
 void *peali_attach_room(peali_attach *a, size_t bytes)

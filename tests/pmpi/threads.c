@@ -1,5 +1,9 @@
-/* Eight threads, eight communicators, no order among them, and all of them used for the first time at once. */
+/*
+ * Eight threads, eight communicators, no order among them, and all of them used for the first time at once. And what MPI does not
+ * allow: two threads of a rank in the first call on one.
+ */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "pmpi.h"
 
@@ -48,6 +52,31 @@ static void *worker(void *arg)
     return NULL;
 }
 
+static void *first(void *arg)
+{
+    int got = 0;
+    return (void *)(size_t)(MPI_Allreduce(&rank, &got, 1, MPI_INT, MPI_SUM, *(MPI_Comm *)arg) == MPI_SUCCESS && got > 0);
+}
+
+/* Rank 0's have begun when the others come: one is right, and the other is refused. */
+static void two_at_once(void)
+{
+    pthread_t threads[2];
+    void *well[2];
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (rank > 0)
+        usleep(500000);
+    const int n = rank > 0 ? 1 : 2;
+    for (int i = 0; i < n; i++)
+        CHECK(pthread_create(&threads[i], NULL, first, &comm) == 0);
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], &well[i]);
+    CHECK(rank > 0 ? !!well[0] : !well[0] != !well[1]);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
@@ -65,7 +94,8 @@ int main(int argc, char **argv)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < THREADS; i++)
         MPI_Comm_free(&comms[i]);
-    expect("taken", 2L * THREADS * ROUNDS);
+    two_at_once();
+    expect("taken", 2L * THREADS * ROUNDS + 1);
     MPI_Finalize();
     return 0;
 }
