@@ -41,7 +41,8 @@ static void usage(FILE *to)
 {
     fputs("usage: mpirun -n RANKS peal tune [COLLECTIVE...] [flags], or peal tune --threads RANKS [COLLECTIVE...] [flags]\n"
           "  -o FILE              merge the rows into FILE, a table for PEAL_TUNING (they are printed)\n"
-          "  -b SIZE, -e SIZE     first and last size, in bytes or with K, M, G (16, 64M)\n"
+          "  -b SIZE, -e SIZE     first and last size, in bytes or with K, M, G (16, 64M); what is quickest at the last one is\n"
+          "                       taken for all that are longer\n"
           "  -f X                 each size is X times the one before (4), 1.5 at least\n"
           "  -n N                 timed calls of each finalist (5 to 200, as time allows)\n"
           "  --mem host|shared    buffers of malloc, or of peal_mem_alloc, which have rows of their own: direct (host)\n"

@@ -552,13 +552,19 @@ peal_status peali_comm_create_threads(peal_threads *threads, int rank, const pea
 
 void peal_comm_destroy(peal_comm **comm)
 {
+    (void)peali_comm_end(comm);
+}
+
+bool peali_comm_end(peal_comm **comm)
+{
     if (!comm || !*comm)
-        return;
+        return true;
     peal_comm *c = *comm;
     *comm = NULL;
     if (!peali_request_owns(c))
-        return; /* a child: the ranks still have what belongs to it */
-    peali_request_end(c);
+        return true; /* a child: the ranks still have what belongs to it */
+    if (!peali_request_end(c))
+        return false;
     peali_device_close(c);
     peali_plans_free(&c->plans);
     peali_runner_destroy(&c->runner);
@@ -571,6 +577,7 @@ void peal_comm_destroy(peal_comm **comm)
     peali_free(c->world);
     peali_free(c->calls);
     peali_free(c);
+    return true;
 }
 
 void peali_comm_be_patient(peal_comm *comm)

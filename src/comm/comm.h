@@ -82,6 +82,9 @@ PEAL_MUST_CHECK peal_status peali_comm_create_threads(peal_threads *threads, int
  */
 PEAL_PUBLIC void peali_comm_be_patient(peal_comm *comm);
 
+/* As peal_comm_destroy. False: another thread is in a call on it, which ends; nothing of it is freed. */
+PEAL_PUBLIC bool peali_comm_end(peal_comm **comm);
+
 /*
  * This rank's next call on COMM was refused before it was made: the others, which made it, or had it refused, too, get to know as
  * of one that Peal refused.

@@ -99,11 +99,11 @@ bool peali_request_owns(const peal_comm *comm);
 
 /*
  * The request of the call that was just started on COMM; RUNS: it is not over yet. Finish: the thread that began it waits for it.
- * End aborts a call that is under way (logged).
+ * End aborts a call that is under way (logged): false where that is another thread's, which may see of it any time, if it lives.
  */
 peal_request *peali_request_begin(peal_comm *comm, bool runs);
 peal_status peali_request_finish(peal_request *request);
-void peali_request_end(peal_comm *comm);
+bool peali_request_end(peal_comm *comm);
 
 /* Moves all calls that this thread has in flight. */
 void peali_request_drive(void);

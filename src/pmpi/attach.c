@@ -164,7 +164,10 @@ static void drop(peali_attach *a)
         peali_tally_taken(a->comm);
         give_back();
     }
-    peal_comm_destroy(&a->comm);
+    peal_comm *comm = a->comm;
+    peali_store_release(&a->gone, true);
+    if (!peali_comm_end(&comm))
+        return; /* another thread is in a call on it */
     peali_free(a->room);
     peali_free(a);
 }

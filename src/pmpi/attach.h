@@ -16,6 +16,7 @@ typedef struct peali_attach {
     enum peali_pass pass; /* PEALI_TAKE, or why every call on it is passed on; equal on all ranks */
     peal_comm *comm;      /* where pass is PEALI_TAKE */
     bool lost; /* some ranks gave up making it: what they and others sent for that is still there, so every call fails */
+    bool gone; /* the program freed the communicator, while another thread was in a call on it; release, acquire */
     void *room; /* see peali_attach_room */
     size_t room_bytes;
     struct peali_attach *prev, *next; /* all of this process */

@@ -17,10 +17,12 @@
  */
 #include <limits.h>
 #include <mpi.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <peal/peal.h>
 
+#include "base/atomics.h"
 #include "base/log.h"
 #include "comm/comm.h"
 #include "pmpi/attach.h"
@@ -177,7 +179,7 @@ static int finish(const struct ask *a)
 {
     if (a->error != MPI_SUCCESS && a->state && a->state->comm && !a->made)
         peali_comm_refuse(a->state->comm);
-    if (a->error != MPI_SUCCESS && !a->told)
+    if (a->error != MPI_SUCCESS && !a->told && !(a->state && peali_load_acquire(&a->state->gone)))
         PMPI_Comm_call_errhandler(a->mpi_comm, a->error);
     return a->error;
 }
@@ -417,10 +419,14 @@ static void run_allgather(struct ask *a, const peali_elements *give, const peali
         return;
     peali_elements mine = give->buf == MPI_IN_PLACE ? part(all, peal_comm_rank(comm)) : *give;
     void *from = mine.buf;
-    if (mine.type == MPI_DATATYPE_NULL || peali_bytes_of(mine.count, mine.type) != a->count) {
-        bool none = mine.type == MPI_DATATYPE_NULL;
-        a->error = refuse(a, none ? MPI_ERR_TYPE : MPI_ERR_COUNT,
-                          none ? "sendtype is null" : "sendcount and sendtype give other bytes than recvcount and recvtype take");
+    if (mine.type == MPI_DATATYPE_NULL) {
+        a->error = refuse(a, MPI_ERR_TYPE, "sendtype is null");
+    } else if (peali_bytes_of(mine.count, mine.type) != a->count) {
+        char why[160];
+        snprintf(why, sizeof why, "sendcount %lld and sendtype give %lld bytes, and recvcount %lld and recvtype take %lld",
+                 (long long)mine.count, (long long)peali_bytes_of(mine.count, mine.type), (long long)all->count,
+                 (long long)a->count);
+        a->error = refuse(a, MPI_ERR_COUNT, why);
     } else if (!peali_bytes_plain(&mine)) {
         from = to + (size_t)peal_comm_rank(comm) * bytes;
         pack(a, &mine, from, true);

@@ -1,6 +1,6 @@
 /*
  * Eight threads, eight communicators, no order among them, and all of them used for the first time at once. And what MPI does not
- * allow: two threads of a rank in the first call on one.
+ * allow: two threads of a rank in the first call on one, and the end of one that a thread is in a call on.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -77,6 +77,32 @@ static void two_at_once(void)
     MPI_Comm_free(&comm);
 }
 
+static void *unmet(void *arg)
+{
+    int got;
+    return (void *)(size_t)MPI_Allreduce(&rank, &got, 1, MPI_INT, MPI_SUM, *(MPI_Comm *)arg);
+}
+
+/* Nor: to free a communicator that a thread is in a call on. The call ends. */
+static void freed_meanwhile(void)
+{
+    pthread_t thread;
+    MPI_Comm comm, same;
+    void *error = NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    sum_ranks(comm);
+    same = comm;
+    if (rank == 0) {
+        CHECK(pthread_create(&thread, NULL, unmet, &same) == 0);
+        usleep(300000);
+    }
+    MPI_Comm_free(&comm);
+    if (rank == 0)
+        pthread_join(thread, &error);
+    CHECK(rank > 0 || error);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
@@ -95,7 +121,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < THREADS; i++)
         MPI_Comm_free(&comms[i]);
     two_at_once();
-    expect("taken", 2L * THREADS * ROUNDS + 1);
+    freed_meanwhile();
+    expect("taken", 2L * THREADS * ROUNDS + 3);
     MPI_Finalize();
     return 0;
 }
