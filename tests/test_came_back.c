@@ -1,7 +1,7 @@
 /*
  * A rank that is away for longer than another waits, and comes back to a call that was given up: it gets that call's error, not a
- * result that is made of whatever the other one has in its buffers by then, and leaves those alone. 2 ranks, PEAL_TIMEOUT 1; where
- * they share memory ("reach") one that aborts its call is heard of as well.
+ * result that is made of whatever the other one has in its buffers by then, and leaves those alone; so where it was aborted.
+ * 2 ranks, PEAL_TIMEOUT 1.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { COUNT = 100000, BEGUN_S = 1, AWAY_S = 6 }; /* s; the deadlines of three calls between */
 
-/* What one rank begins and comes back to; LATE it comes to only then; ABORTED is where ranks share memory. */
+/* What one rank begins and comes back to; LATE it comes to only then. */
 enum { BROADCAST, ALLREDUCE, LATE, ABORTED, COMMS };
 
 static int rank, failed;
@@ -59,11 +59,11 @@ static int ends_well(int no, peal_status status, const int *in)
 }
 
 /* Gives up its calls, and uses their buffers again. */
-static void leave(peal_comm **comm, int **in, int **out, int comms)
+static void leave(peal_comm **comm, int **in, int **out)
 {
     peal_request *request;
     sleep(BEGUN_S);
-    for (int k = 0; k < comms; k++) {
+    for (int k = 0; k < COMMS; k++) {
         check(begin(comm[k], k, in[k], out[k], &request) == PEAL_OK, "no call");
         if (k == ABORTED) {
             check(peal_test(&request) == PEAL_IN_PROGRESS, "a call ended before the other rank's part was done");
@@ -75,10 +75,10 @@ static void leave(peal_comm **comm, int **in, int **out, int comms)
     }
 }
 
-static void come_back(peal_comm **comm, int **in, int **out, int comms)
+static void come_back(peal_comm **comm, int **in, int **out)
 {
     peal_request *request[COMMS];
-    for (int k = 0; k < comms; k++) {
+    for (int k = 0; k < COMMS; k++) {
         if (k == LATE)
             continue;
         check(begin(comm[k], k, in[k], out[k], &request[k]) == PEAL_OK, "no call");
@@ -86,7 +86,7 @@ static void come_back(peal_comm **comm, int **in, int **out, int comms)
     }
     sleep(AWAY_S);
     check(begin(comm[LATE], LATE, in[LATE], out[LATE], &request[LATE]) == PEAL_OK, "no late call");
-    for (int k = 0; k < comms; k++) {
+    for (int k = 0; k < COMMS; k++) {
         const peal_status status = peal_wait(&request[k]);
         check(ends_well(k, status, in[k]), peal_status_text(status));
     }
@@ -94,12 +94,11 @@ static void come_back(peal_comm **comm, int **in, int **out, int comms)
 
 int main(int argc, char **argv)
 {
-    const int comms = argc > 1 && strcmp(argv[1], "reach") == 0 ? COMMS : COMMS - 1;
     peal_comm *comm[COMMS];
     int *in[COMMS], *out[COMMS];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int k = 0; k < comms; k++) {
+    for (int k = 0; k < COMMS; k++) {
         in[k] = fresh(1);
         out[k] = fresh(0);
         if (peal_comm_create_mpi(MPI_COMM_WORLD, &comm[k]) != PEAL_OK ||
@@ -107,14 +106,14 @@ int main(int argc, char **argv)
             MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    (rank == 0 ? leave : come_back)(comm, in, out, comms);
+    (rank == 0 ? leave : come_back)(comm, in, out);
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int k = 0; k < comms; k++) {
+    for (int k = 0; k < COMMS; k++) {
         check(rank == 1 || (holds(in[k], 1000) && holds(out[k], 1000)), "a buffer was written to after its call had ended");
         peal_comm_destroy(&comm[k]);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int k = 0; k < comms; k++) {
+    for (int k = 0; k < COMMS; k++) {
         peal_mem_free(in[k]);
         peal_mem_free(out[k]);
     }

@@ -395,8 +395,8 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_premul(peal_comm *comm, const 
 PEAL_PUBLIC peal_status peal_comm_error(const peal_comm *comm);
 
 /*
- * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank; where it was in one, that call
- * ends so on the ranks of its host, too. Others are not told.
+ * Makes the call that COMM is in, and every later one, end with PEAL_ERR_ABORTED on this rank. When it is in one, or makes one, the
+ * other ranks hear of it, and that call ends so on them, too: on its host at once, elsewhere within 2 s.
  *
  * Threads: any, while COMM lives.    Blocks: no.
  */

@@ -227,6 +227,8 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
         peali_run_refused(comm->runner, comm->sequence);
     else
         status = peali_runner_failure(comm->runner);
+    if (status == PEAL_ERR_ABORTED)
+        peali_run_aborted(comm->runner, comm->sequence);
     if (status == PEAL_OK)
         status = peali_device_failure(comm);
     bool device = status == PEAL_OK && peali_device_wants(comm, c);

@@ -91,6 +91,9 @@ void peali_run_note(peali_runner *runner, peali_signature *call);
 void peali_run_nothing(peali_runner *runner, const peali_job *job, uint64_t sequence);
 void peali_run_refused(peali_runner *runner, uint64_t sequence);
 
+/* Call SEQUENCE does not begin, as the runner was aborted, which other ranks hear of; nothing where they have. */
+void peali_run_aborted(peali_runner *runner, uint64_t sequence);
+
 /* What rank X within reach called last; false: nothing yet, or it is about to call something else. Threads: any. */
 bool peali_runner_shown(const peali_runner *runner, int32_t x, peali_signature *call);
 

@@ -294,21 +294,23 @@ static bool expects_answers(const peali_runner *r)
     return r->verdict != PEAL_ERR_TIMEOUT || r->quarrel.one_rank != r->net->rank;
 }
 
-static bool refused(const peali_quarrel *q)
+/* Was what it is about refused, or aborted? */
+static bool is_over(const peali_quarrel *q)
 {
-    return q->one.kind == PEALI_SIGNATURE_REFUSED || (q->other_rank >= 0 && q->other.kind == PEALI_SIGNATURE_REFUSED);
+    return q->other_rank == PEAL_ERR_ABORTED || q->one.kind == PEALI_SIGNATURE_REFUSED ||
+           (q->other_rank >= 0 && q->other.kind == PEALI_SIGNATURE_REFUSED);
 }
 
 /*
  * Without a name an error is worth little, and a rank that left on trust may be heard of in its next call only. Who did not come
- * in all of a deadline, or had its call refused and went on, will hardly answer soon: then it is for those within reach, who are
+ * in all of a deadline, or had its call refused, or aborted it, will hardly answer soon: then it is for those within reach, who are
  * told at the same time, and whoever comes from elsewhere behind that waits for a deadline of its own.
  */
 static int64_t lingers_ns(const peali_runner *r)
 {
     if (!quarrels(r))
         return UNNAMED * r->parley_ns;
-    return r->verdict == PEAL_ERR_TIMEOUT || refused(&r->quarrel) ? r->parley_ns / 2 : answers_ns(r);
+    return r->verdict == PEAL_ERR_TIMEOUT || is_over(&r->quarrel) ? r->parley_ns / 2 : answers_ns(r);
 }
 
 static peal_status linger(peali_runner *r)
@@ -446,12 +448,26 @@ static peal_status end(peali_runner *r)
     return PEAL_OK;
 }
 
-/* Ranks within reach are told, as they must leave the buffers alone. */
+static peali_signature refused_call(uint64_t sequence)
+{
+    return (peali_signature){.sequence = sequence, .kind = PEALI_SIGNATURE_REFUSED, .magic = PEALI_SIGNATURE_MAGIC};
+}
+
+/* Ranks within reach must leave the buffers alone, and those elsewhere would wait for this one. */
 static peal_status give_up(peali_runner *r)
 {
     r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = PEAL_ERR_ABORTED};
     peali_runner_tell(r, &r->quarrel);
+    peali_parley_open(r->parley, &r->quarrel);
     return fail(r, PEAL_ERR_ABORTED);
+}
+
+void peali_run_aborted(peali_runner *r, uint64_t sequence)
+{
+    if (r->failed != PEAL_OK || !peali_load_relaxed(&r->aborted))
+        return;
+    r->signature = refused_call(sequence); /* and not noted, as it is no other call than theirs */
+    (void)give_up(r);
 }
 
 peal_status peali_run_step(peali_runner *r)
@@ -479,7 +495,7 @@ void peali_run_nothing(peali_runner *r, const peali_job *job, uint64_t sequence)
 /* Whatever it was that it was refused for, and whatever arguments it had: where all ranks had one refused, they are alike. */
 void peali_run_refused(peali_runner *r, uint64_t sequence)
 {
-    peali_signature call = {.sequence = sequence, .kind = PEALI_SIGNATURE_REFUSED, .magic = PEALI_SIGNATURE_MAGIC};
+    peali_signature call = refused_call(sequence);
     peali_run_note(r, &call);
     if (r->nreach < r->net->nranks)
         peali_parley_mention(r->parley);
