@@ -114,7 +114,8 @@ static bool prepare(levels *l, int rank, const peal_levels *how)
     l->first[nodes] = n;
     l->mine = l->p->node ? l->p->node[rank] : 0;
     l->size = l->first[l->mine + 1] - l->first[l->mine];
-    l->largest = peal_node_largest(l->p);
+    for (int i = 0; i < nodes; i++)
+        l->largest = l->first[i + 1] - l->first[i] > l->largest ? l->first[i + 1] - l->first[i] : l->largest;
     l->across = (peal_problem){.kind = PEAL_ALLREDUCE, .op = l->p->op, .nranks = nodes, .nnodes = 1};
     if (how->row > 0) {
         for (int i = 0; i < nodes; i++)
@@ -138,8 +139,8 @@ static void within(levels *l, int rank, const peal_algo *algo, int in)
 static void across(levels *l, const peal_algo *algo, int share, int slot)
 {
     for (int i = 0; i < l->p->nnodes; i++) {
-        int64_t size = l->first[i + 1] - l->first[i];
-        l->ranks[i] = l->first[i] + (int)(((share + 1) * size - 1) / l->largest);
+        int64_t size = l->first[i + 1] - l->first[i]; /* of most nodes the largest's, which saves a division */
+        l->ranks[i] = l->first[i] + (size == l->largest ? share : (int)(((share + 1) * size - 1) / l->largest));
     }
     peal_run(l->s, &(peal_call){.algo = algo, .problem = &l->across, .ranks = l->ranks, .rank = l->mine, .part = share * l->grain,
                                 .parts = l->grain, .in = PEAL_BUF_OUT, .slot = slot});
@@ -173,7 +174,7 @@ void peal_run_rows(peal_sched *s, const peal_problem *p, int rank, int q, const 
         return;
     }
     for (int r = 0; r < p->nranks; r++)
-        row[r] = r / q;
+        row[r] = r < q ? 0 : row[r - q] + 1;
     rows.node = row;
     rows.nnodes = p->nranks / q;
     peal_run_levels(s, &rows, rank, how);
