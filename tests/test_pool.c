@@ -52,7 +52,7 @@ static void limited_addresses(void)
 /* What a fork makes private counts there, which nobody could do without. */
 static void limited_data(void)
 {
-    limit(RLIMIT_DATA, (size_t)1 << 40);
+    limit(RLIMIT_DATA, (size_t)1 << 62);
     refused();
 }
 
