@@ -108,7 +108,7 @@ def overlap(q, hosts, ranks):
             ratio = found[0]["between_ms"] / found[0]["inside_ms"]
             if max(ratio / wanted, wanted / ratio) < off:
                 off = max(ratio / wanted, wanted / ratio)
-                best = {**found[0], "rate_mbit": mbit, "wanted": wanted, "steal": q.steal}
+                best = {**found[0], "rate_mbit": mbit, "wanted": wanted}
             mbit *= ratio / wanted
             if off < NEAR:
                 break

@@ -39,13 +39,16 @@ bool peali_request_owns(const peal_comm *comm)
     return comm->forks == forks;
 }
 
-static void unlink_request(peal_request *request)
+/* Was it this thread's? */
+static bool unlink_request(peal_request *request)
 {
     peal_request **at = &started;
     while (*at && *at != request)
         at = &(*at)->next;
-    if (*at)
+    const bool mine = *at;
+    if (mine)
         *at = request->next;
+    return mine;
 }
 
 peal_request *peali_request_begin(peal_comm *comm, bool runs)
@@ -57,6 +60,20 @@ peal_request *peali_request_begin(peal_comm *comm, bool runs)
     return request;
 }
 
+/* Else a peer would take its messages from memory that is not there any more. */
+bool peali_request_end(peal_comm *comm)
+{
+    const bool mine = unlink_request(&comm->request);
+    if (!comm->request.comm || comm->request.status != PEAL_IN_PROGRESS)
+        return true;
+    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_destroy: %s number %llu is under way%s; wait for its "
+              "request first", peal_kind_name(comm->kind), (unsigned long long)comm->sequence - 1,
+              mine ? ", and ends here" : " in another thread: it is aborted, and the communicator's memory is kept");
+    peali_runner_abort(comm->runner);
+    if (mine)
+        comm->request.status = peali_run_step(comm->runner);
+    return mine;
+}
 
 void peali_request_drive(void)
 {
@@ -64,7 +81,7 @@ void peali_request_drive(void)
         next = at->next;
         at->status = peali_run_step(at->comm->runner);
         if (at->status != PEAL_IN_PROGRESS)
-            unlink_request(at);
+            (void)unlink_request(at);
     }
 }
 
@@ -84,22 +101,6 @@ static bool is_mine(const peal_request *request)
     while (at && at != request)
         at = at->next;
     return at;
-}
-
-/* Else a peer would take its messages from memory that is not there any more. */
-bool peali_request_end(peal_comm *comm)
-{
-    const bool mine = is_mine(&comm->request);
-    unlink_request(&comm->request);
-    if (!comm->request.comm || comm->request.status != PEAL_IN_PROGRESS)
-        return true;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "peal_comm_destroy: %s number %llu is under way%s; wait for its "
-              "request first", peal_kind_name(comm->kind), (unsigned long long)comm->sequence - 1,
-              mine ? ", and ends here" : " in another thread: it is aborted, and the communicator's memory is kept");
-    peali_runner_abort(comm->runner);
-    if (mine)
-        comm->request.status = peali_run_step(comm->runner);
-    return mine;
 }
 
 static peal_status check(peal_request *const *request, const char *call)

@@ -183,8 +183,10 @@ void peali_parley_mention(peali_parley *p)
         peali_parley_listen(p, r);
         while (hear(p, r))
             ;
-        if (p->lines[r].mentions++ < MENTIONS)
-            tell(p, r);
+        if (p->lines[r].mentions == MENTIONS)
+            continue;
+        p->lines[r].mentions++;
+        tell(p, r);
     }
 }
 
