@@ -64,6 +64,9 @@ done
 two 'PEAL_HOST_ID=one PEAL_NET=mpi' 'PEAL_HOST_ID=two PEAL_NET=mpi' || die "PEAL_NET=mpi"
 says 'rank 1: lanes: 1 -> 0 via mpi, on other nodes'
 
+two PEAL_HOST_ID=one 'PEAL_HOST_ID=two PEAL_NET=mpi' && die "PEAL_NET on one rank alone is not refused"
+says 'rank 0: no communicator: the transport (PEAL_NET) differs on rank 1; set it alike on all ranks'
+
 two 'PEAL_HOST_ID=one PEAL_NET_DEVICES=lo' 'PEAL_HOST_ID=two PEAL_NET_DEVICES=lo' || die "PEAL_NET_DEVICES=lo"
 says 'rank 1: ucx rails: lo (1 here, 1 on all ranks)' 'by tcp/lo, rail 0, lo of host .* to lo of host '
 

@@ -450,7 +450,7 @@ static peal_status meet(const peali_bootstrap *boot, peal_comm *comm, hello *all
         mine.status = PEAL_ERR_MEMORY;
     if (mine.status == PEAL_OK)
         mine.status = show(comm, boot->threads, &mine);
-    hash_settings(comm->net->name, mine.config);
+    hash_settings(peali_transport_asked(&comm->layout), mine.config);
     mine.sources = sources();
     mine.card = comm->net->card_bytes;
     mine.world = (uint64_t)boot->place;

@@ -15,7 +15,7 @@
 #include "net/net_shared.h"
 #include "net/net_ucx.h"
 
-static const char *asked_for(const peali_layout *layout)
+const char *peali_transport_asked(const peali_layout *layout)
 {
     return layout->net ? layout->net : peali_config_get()->net;
 }
@@ -43,7 +43,7 @@ static peal_status open_ucx(peali_net **net)
 
 peal_status peali_transport_open(const peali_layout *layout, peali_net **net)
 {
-    const char *name = asked_for(layout);
+    const char *name = peali_transport_asked(layout);
     peal_status status = PEAL_OK;
     if (name && strcmp(name, "ucx") == 0) {
         status = open_ucx(net);
@@ -136,7 +136,7 @@ peal_status peali_transport_meet(const peali_bootstrap *boot, peali_net *net, si
 peal_status peali_transport_between_hosts(const peali_bootstrap *boot, const peali_layout *layout, peali_net **net, uint64_t *most)
 {
     peali_net *const before = *net;
-    if (asked_for(layout) || layout->fault)
+    if (peali_transport_asked(layout) || layout->fault)
         return PEAL_OK;
     uint64_t cards = 0;
     peal_status status = rather_ucx(boot, net);

@@ -12,6 +12,9 @@
  */
 PEAL_MUST_CHECK peal_status peali_transport_rails(int rank, peali_ucx_rails *rails, const char **why);
 
+/* The name of the transport that LAYOUT, or else PEAL_NET, asks for; NULL: none. Threads: any. */
+const char *peali_transport_asked(const peali_layout *layout);
+
 /*
  * Puts the transport that LAYOUT or PEAL_NET asks for over *NET, the one that the communicator was started over; by default that is
  * the one. *NET is always what the caller owns. PEAL_OK; PEAL_ERR_CONFIG it cannot be had here; PEAL_ERR_MEMORY. Threads: any.

@@ -51,7 +51,7 @@ void peali_run_way(const peali_runner *r, const peali_cursor *c, const peali_ins
     if (!r->net->describe)
         return;
     r->net->describe(r->net, i->peer, data_tag(r, c, i), i->kind == PEALI_I_SEND, way, sizeof way);
-    snprintf(text, bytes, " by %s", way);
+    snprintf(text, bytes, ", %s", way);
 }
 
 static unsigned char *bounce_of(const peali_runner *r, int32_t lead)
