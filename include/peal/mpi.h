@@ -28,7 +28,8 @@ extern "C" {
  * has in flight go on.
  * Collective: yes, over MPI_COMM.
  * Threads:    one per MPI_COMM; MPI_THREAD_MULTIPLE where several threads use Peal or MPI at once.    Blocks: until all have
- *             called.
+ *             called, and what they tell each other then has come, each for PEAL_TIMEOUT at most; what MPI_Comm_split, which it
+ *             calls, waits for has no such limit.
  */
 PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_mpi(MPI_Comm mpi_comm, peal_comm **comm);
 

@@ -8,14 +8,19 @@
  */
 #include <peal/mpi.h>
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/comm.h"
 #include "comm/roll_mpi.h"
 #include "net/net_mpi.h"
 
 enum { TAG = 1 << PEALI_NET_TAG_BITS };
+
+static const int64_t TAKE_BACK_NS = 100 * 1000000;
 
 static peal_status invalid(const char *what)
 {
@@ -91,29 +96,95 @@ static peal_status shadow_make(MPI_Comm mpi_comm, const peali_occasion *o, bool 
     return PEAL_ERR_UNSUPPORTED;
 }
 
-/* Sends the GIVEN bytes at GIVE to the rank FAR above, and receives TAKEN at TAKE from the rank FAR below; none: no message. */
-static peal_status shift(MPI_Comm shadow, long far, const void *give, int given, void *take, int taken)
-{
+/* What the bootstrap goes by. Once it has FAILED nothing more goes that way, as the ranks are out of step. */
+typedef struct path {
+    MPI_Comm shadow;
+    const peali_occasion *occasion;
+    const char *name;
     int rank, n;
-    PMPI_Comm_rank(shadow, &rank);
-    PMPI_Comm_size(shadow, &n);
-    int to = given ? (int)((rank + far) % n) : MPI_PROC_NULL, from = taken ? (int)((rank - far + n) % n) : MPI_PROC_NULL;
-    int error = PMPI_Sendrecv(give, given, MPI_BYTE, to, TAG, take, taken, MPI_BYTE, from, TAG, shadow, MPI_STATUS_IGNORE);
-    if (error == MPI_SUCCESS)
-        return PEAL_OK;
-    peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "peal_comm_create_mpi: MPI could not reach rank %d or rank %d", to, from);
-    return PEAL_ERR_NET;
+    peal_status failed;
+    bool held; /* MPI may still touch what it was given */
+} path;
+
+/* A message to a rank and one from another, in this order. */
+typedef struct shifted {
+    int ranks[2], error;
+    MPI_Request requests[2];
+} shifted;
+
+static bool have_shifted(void *ctx)
+{
+    shifted *s = ctx;
+    int over = 0;
+    s->error = PMPI_Testall(2, s->requests, &over, MPI_STATUSES_IGNORE);
+    return over || s->error != MPI_SUCCESS;
+}
+
+static void ask_nobody(void *ctx)
+{
+    (void)ctx; /* all have come: who is silent now would not answer */
+}
+
+static bool say_shifted(void *ctx, char text[PEALI_ROLL_BYTES])
+{
+    const shifted *s = ctx;
+    int come = 0;
+    PMPI_Request_get_status(s->requests[1], &come, MPI_STATUS_IGNORE);
+    snprintf(text, PEALI_ROLL_BYTES, "all have called, but rank %d, or one that it waits for, has stopped, ended, or given up "
+             "since", s->ranks[!come]);
+    return true;
+}
+
+/* A message that has begun to arrive is not taken back, and who sends it may be gone. */
+static bool take_back(shifted *s)
+{
+    int over = 0;
+    if (s->requests[1] != MPI_REQUEST_NULL)
+        PMPI_Cancel(&s->requests[1]);
+    const int64_t begin_ns = peali_clock_ns();
+    while (!over && peali_clock_ns() - begin_ns < TAKE_BACK_NS)
+        if (PMPI_Testall(2, s->requests, &over, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+            break;
+    for (int i = 0; i < 2; i++)
+        if (s->requests[i] != MPI_REQUEST_NULL)
+            PMPI_Request_free(&s->requests[i]);
+    return over;
+}
+
+/* Sends the GIVEN bytes at GIVE to the rank FAR above, and receives TAKEN at TAKE from the rank FAR below; none: no message. */
+static peal_status shift(path *p, long far, const void *give, int given, void *take, int taken)
+{
+    shifted s = {.ranks = {given ? (int)((p->rank + far) % p->n) : MPI_PROC_NULL,
+                           taken ? (int)((p->rank - far + p->n) % p->n) : MPI_PROC_NULL},
+                 .requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}};
+    const peali_roll roll = {.call = p->occasion->call, .name = p->name, .rank = p->rank, .nranks = p->n,
+                             .patient = p->occasion->patient, .over = have_shifted, .ask = ask_nobody,
+                             .missing = say_shifted, .ctx = &s};
+    if (p->failed != PEAL_OK)
+        return p->failed;
+    s.error = PMPI_Irecv(take, taken, MPI_BYTE, s.ranks[1], TAG, p->shadow, &s.requests[1]);
+    if (s.error == MPI_SUCCESS)
+        s.error = PMPI_Isend(give, given, MPI_BYTE, s.ranks[0], TAG, p->shadow, &s.requests[0]);
+    if (s.error == MPI_SUCCESS)
+        p->failed = peali_comm_roll(&roll);
+    if (s.error != MPI_SUCCESS) {
+        peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, p->rank, "%s: MPI could not reach rank %d or rank %d", p->occasion->call,
+                  s.ranks[0], s.ranks[1]);
+        p->failed = PEAL_ERR_NET;
+    }
+    if (p->failed != PEAL_OK)
+        p->held = !take_back(&s);
+    return p->failed;
 }
 
 /* The worst STATUS of any rank, which all ranks learn in log2(n) rounds; it needs no memory, which may be what is short. */
 static peal_status agree(void *ctx, peal_status status)
 {
-    MPI_Comm shadow = *(MPI_Comm *)ctx;
-    int n, worst = status, theirs;
-    PMPI_Comm_size(shadow, &n);
-    for (long far = 1; far < n; far *= 2) {
-        if (shift(shadow, far, &worst, sizeof(worst), &theirs, sizeof(theirs)) != PEAL_OK)
-            return PEAL_ERR_NET;
+    path *p = ctx;
+    int worst = status, theirs;
+    for (long far = 1; far < p->n; far *= 2) {
+        if (shift(p, far, &worst, sizeof worst, &theirs, sizeof theirs) != PEAL_OK)
+            return p->failed;
         worst = theirs < worst ? theirs : worst;
     }
     return worst;
@@ -137,45 +208,57 @@ static runs runs_of(char *all, int n, int first, int blocks, size_t bytes)
  *
  * Source: Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems", 1997.
  */
+static peal_status gather(path *p, char *all, size_t bytes)
+{
+    peal_status status = PEAL_OK;
+    for (int have = 1, more; status == PEAL_OK && have < p->n; have += more) {
+        more = have < p->n - have ? have : p->n - have;
+        runs give = runs_of(all, p->n, p->rank - more + 1, more, bytes);
+        runs take = runs_of(all, p->n, p->rank - have - more + 1, more, bytes);
+        for (int i = 0; status == PEAL_OK && i < 2; i++)
+            status = shift(p, have, give.at[i], give.bytes[i], take.at[i], take.bytes[i]);
+    }
+    return status;
+}
+
+/* In memory that may stay behind, as long as there is some. */
 static peal_status allgather(void *ctx, const void *mine, void *all, size_t bytes)
 {
-    MPI_Comm shadow = *(MPI_Comm *)ctx;
-    peal_status status = PEAL_OK;
-    int rank, n;
-    PMPI_Comm_rank(shadow, &rank);
-    PMPI_Comm_size(shadow, &n);
+    path *p = ctx;
+    char *own = peali_alloc((size_t)p->n, bytes), *at = own ? own : all;
     if (bytes > 0)
-        memcpy((char *)all + (size_t)rank * bytes, mine, bytes);
-    for (int have = 1, more; status == PEAL_OK && have < n; have += more) {
-        more = have < n - have ? have : n - have;
-        runs give = runs_of(all, n, rank - more + 1, more, bytes), take = runs_of(all, n, rank - have - more + 1, more, bytes);
-        for (int i = 0; status == PEAL_OK && i < 2; i++)
-            status = shift(shadow, have, give.at[i], give.bytes[i], take.at[i], take.bytes[i]);
-    }
+        memcpy(at + (size_t)p->rank * bytes, mine, bytes);
+    peal_status status = gather(p, at, bytes);
+    if (own && bytes > 0)
+        memcpy(all, own, (size_t)p->n * bytes);
+    if (!p->held)
+        peali_free(own);
     return status;
 }
 
 static peal_status create(MPI_Comm mpi_comm, const peali_occasion *o, bool counted, peal_comm **comm)
 {
-    MPI_Comm shadow;
+    path p = {.occasion = o};
     peali_net *net = NULL;
     peal_status status = validate(mpi_comm, comm);
     if (status == PEAL_OK)
-        status = shadow_make(mpi_comm, o, counted, &shadow);
+        status = shadow_make(mpi_comm, o, counted, &p.shadow);
     if (status != PEAL_OK)
         return status;
     char name[MPI_MAX_OBJECT_NAME] = "";
     int len;
     PMPI_Comm_get_name(mpi_comm, name, &len);
-    bool have = peali_net_mpi_create(shadow, &net) == PEAL_OK;
-    peali_bootstrap boot = {.threads = false, .allgather = allgather, .agree = agree, .name = name, .ctx = &shadow};
-    PMPI_Comm_rank(shadow, &boot.rank);
-    PMPI_Comm_size(shadow, &boot.nranks);
+    PMPI_Comm_rank(p.shadow, &p.rank);
+    PMPI_Comm_size(p.shadow, &p.n);
+    p.name = name[0] ? name : "a communicator without a name";
+    bool have = peali_net_mpi_create(p.shadow, &net) == PEAL_OK;
+    peali_bootstrap boot = {.rank = p.rank, .nranks = p.n, .threads = false, .allgather = allgather, .agree = agree, .name = name,
+                            .ctx = &p};
     PMPI_Comm_rank(MPI_COMM_WORLD, &boot.place);
     PMPI_Comm_size(MPI_COMM_WORLD, &boot.places);
     status = peali_comm_create(&boot, have ? net : NULL, NULL, comm); /* which tells the other ranks */
     if (!have)
-        peali_net_mpi_decline(shadow);
+        peali_net_mpi_decline(p.shadow);
     return status;
 }
 
