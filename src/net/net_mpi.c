@@ -303,22 +303,31 @@ static void comm_free(struct mpi_net *m)
 
 /* Those that this rank has left and others perhaps not. */
 static struct mpi_net *leaving;
-static pthread_mutex_t leaving_lock = PTHREAD_MUTEX_INITIALIZER; /* of it; ENDS changes under it */
+static pthread_mutex_t leaving_lock = PTHREAD_MUTEX_INITIALIZER; /* of it; not held across a call of MPI, which may call back */
+
+static void lasts(struct mpi_net *m)
+{
+    pthread_mutex_lock(&leaving_lock);
+    m->next = leaving;
+    leaving = m;
+    pthread_mutex_unlock(&leaving_lock);
+}
 
 /* Frees what all ranks have left; those of the others that do so in *LEFT_NS, too. */
 static void free_left(int64_t *left_ns)
 {
-    struct mpi_net **at = &leaving;
-    while (*at) {
-        struct mpi_net *m = *at;
+    pthread_mutex_lock(&leaving_lock);
+    struct mpi_net *m = leaving;
+    leaving = NULL;
+    pthread_mutex_unlock(&leaving_lock);
+    for (struct mpi_net *next; m; m = next) {
         int over = 0;
+        next = m->next;
         PMPI_Test(&m->all_left, &over, MPI_STATUS_IGNORE);
-        if (!over && !ends_within(&m->all_left, left_ns)) {
-            at = &m->next;
-            continue;
-        }
-        *at = m->next;
-        comm_free(m);
+        if (over || ends_within(&m->all_left, left_ns))
+            comm_free(m);
+        else
+            lasts(m);
     }
 }
 
@@ -326,10 +335,8 @@ static void free_left(int64_t *left_ns)
 static int end(MPI_Comm comm, int key, void *value, void *extra)
 {
     int64_t left_ns = RELEASE_NS;
-    pthread_mutex_lock(&leaving_lock);
     __atomic_store_n(&ends, true, __ATOMIC_RELAXED);
     free_left(&left_ns);
-    pthread_mutex_unlock(&leaving_lock);
     return MPI_SUCCESS;
 }
 
@@ -354,17 +361,13 @@ static void mpi_destroy(peali_net *net)
         net_free(m);
         return;
     }
-    pthread_mutex_lock(&leaving_lock);
-    bool lasts = !ends && PMPI_Ibarrier(m->comm, &m->all_left) == MPI_SUCCESS;
+    bool told = !ends && PMPI_Ibarrier(m->comm, &m->all_left) == MPI_SUCCESS;
     m->settled = release_stuck(m);
-    if (lasts) {
-        m->next = leaving;
-        leaving = m;
-    } else {
+    if (told)
+        lasts(m);
+    else
         comm_free(m);
-    }
     free_left(&none_ns);
-    pthread_mutex_unlock(&leaving_lock);
 }
 
 /* They leave theirs at once, too, and there is no memory to keep this one until they have. */

@@ -40,6 +40,7 @@ static enum phase phase;                                 /* release in phase_set
 static bool preloaded;                                   /* written before main */
 static int state_key = MPI_KEYVAL_INVALID;               /* a peali_attach on each communicator */
 static peali_attach *all;                                /* under lock */
+static peali_attach *dead;                               /* under lock: those that the program freed, and Peal has not ended */
 static struct first *firsts;                             /* under lock */
 static int shadows;                                      /* under lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* never held across an MPI call */
@@ -164,15 +165,43 @@ static void drop(peali_attach *a)
         peali_tally_taken(a->comm);
         give_back();
     }
-    peal_comm *comm = a->comm;
     peali_store_release(&a->gone, true);
+    pthread_mutex_lock(&lock);
+    a->next = dead;
+    peali_store_relaxed(&dead, a);
+    pthread_mutex_unlock(&lock);
+}
+
+static void end(peali_attach *a)
+{
+    peal_comm *comm = a->comm;
     if (!peali_comm_end(&comm))
         return; /* another thread is in a call on it */
     peali_free(a->room);
     peali_free(a);
 }
 
-/* Once MPI_Finalize has begun, those that are left are gone. */
+void peali_attach_end_dead(void)
+{
+    static _Thread_local bool ends; /* which frees communicators, perhaps by the names of this library */
+    if (ends || !peali_load_relaxed(&dead))
+        return;
+    ends = true;
+    pthread_mutex_lock(&lock);
+    peali_attach *a = dead;
+    peali_store_relaxed(&dead, (peali_attach *)NULL);
+    pthread_mutex_unlock(&lock);
+    for (peali_attach *next; a; a = next) {
+        next = a->next;
+        end(a);
+    }
+    ends = false;
+}
+
+/*
+ * MPICH deletes attributes when the last operation on a communicator has ended, inside whatever thread finds that, and with locks
+ * of its own held: no call of MPI may come from here. Once MPI_Finalize has begun, those that are left are gone.
+ */
 static int state_delete(MPI_Comm comm, int key, void *value, void *extra)
 {
     if (phase_now() != CLOSED)
@@ -192,6 +221,7 @@ static int final_delete(MPI_Comm comm, int key, void *value, void *extra)
     phase_set(CLOSED);
     while (all)
         drop(all);
+    peali_attach_end_dead();
     peali_roll_mpi_leave();
     PMPI_Comm_free_keyval(&state_key);
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -357,6 +387,7 @@ static int refuse_second(MPI_Comm comm)
 /* WHY is why COMM is left to MPI, or PEALI_TAKE. */
 static int make(MPI_Comm comm, enum peali_pass why, peali_attach **attach)
 {
+    peali_attach_end_dead();
     peali_attach *a = peali_alloc(1, sizeof(*a));
     if (!a)
         return raise_error(comm, MPI_ERR_NO_MEM);

@@ -50,6 +50,9 @@ int peali_attach_get(MPI_Comm comm, peali_attach **attach);
  */
 int peali_attach_leave(MPI_Comm comm, enum peali_pass why);
 
+/* Ends what belongs to communicators that the program has freed. Threads: any; not while MPI deletes attributes. */
+void peali_attach_end_dead(void);
+
 /* BYTES of scratch memory, until the next call here; NULL where there are none. Threads: one per communicator. */
 void *peali_attach_room(peali_attach *a, size_t bytes);
 

@@ -111,6 +111,7 @@ static int leave(int (*behind)(MPI_Comm *), MPI_Comm *comm)
     leaving = comm ? *comm : outer;
     int error = behind(comm);
     leaving = outer;
+    peali_attach_end_dead();
     return error;
 }
 
@@ -443,6 +444,8 @@ static int allgather(struct ask *a, peali_elements give, peali_elements all)
     if (a->error == MPI_SUCCESS) {
         bool in_place = give.buf == MPI_IN_PLACE;
         const void *first = peali_stage_first(&all);
+        if (!give.type) /* of a variable that was never set: MPI would raise its error elsewhere */
+            give.type = MPI_DATATYPE_NULL;
         peali_stage s = peali_stage_begin(a->state->comm, in_place ? first : peali_stage_first(&give), first);
         peali_stage_elements(&s, &give, 1, PEALI_STAGE_READ);
         peali_stage_elements(&s, &all, peal_comm_size(a->state->comm), PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));

@@ -190,10 +190,11 @@ static void wrong_buffers(MPI_Comm comm)
     CHECK(error_class(MPI_Bcast(NULL, 1, MPI_INT, 0, comm)) == MPI_ERR_BUFFER);
     CHECK(error_class(MPI_Allgather(&in, 1, MPI_INT, NULL, 1, MPI_INT, comm)) == MPI_ERR_BUFFER);
     CHECK(error_class(MPI_Allgather(&in, 2, MPI_INT, &out, 1, MPI_INT, comm)) == MPI_ERR_COUNT);
+    CHECK(error_class(MPI_Allgather(&in, 1, (MPI_Datatype)0, &out, 1, MPI_INT, comm)) == MPI_ERR_TYPE);
     CHECK(error_class(MPI_Reduce_scatter_block(&in, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER);
     const void *from = rank == 1 ? &in : MPI_IN_PLACE;
     CHECK(error_class(MPI_Reduce(from, rank == 1 ? MPI_IN_PLACE : &out, 1, MPI_INT, MPI_SUM, 1, comm)) == MPI_ERR_BUFFER);
-    CHECK(handled_calls == calls + 8 && handled == comm);
+    CHECK(handled_calls == calls + 9 && handled == comm);
     MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, comm);
     CHECK(out == nranks);
 }

@@ -57,6 +57,7 @@ try 3 "$peal" "${p}types"
 try 3 "$peal" "${p}comms"
 try 2 "$peal" "${p}many" $many $shadows
 try 2 "$peal" "${p}threads"
+[ "$peer" = intel ] || try 3 "$peal" "${p}threads" # by itself it does not end, on few cores
 try 2 "$peal" "${p}late"
 [ "$peer" = intel ] || try 2 "$peal" "${p}spawn" # Intel's launcher wants to be told beforehand
 try 3 "$peal" "${p}limited" file 1

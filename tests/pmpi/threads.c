@@ -7,7 +7,7 @@
 
 #include "pmpi.h"
 
-enum { THREADS = 8, ROUNDS = 200, MOST = 3000 };
+enum { THREADS = 8, ROUNDS = 200, MOST = 3000, MAKERS = 2, MADE = 150 };
 
 static pthread_barrier_t barrier;
 static MPI_Comm comms[THREADS];
@@ -48,6 +48,34 @@ static void *worker(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         one(comms[me], 1 + i * (me + 3) % MOST, i + me);
         bcast(comms[me], i % nranks, i + me);
+    }
+    return NULL;
+}
+
+/*
+ * MPICH is done with a communicator when its last operation is, and deletes its attributes then, in either thread. Open MPI 4.1
+ * crashes where one is freed before that, by itself.
+ */
+static void *maker(void *arg)
+{
+    for (int i = 0; i < MADE; i++) {
+        int one = 1, sum = 0, other = 0;
+        MPI_Comm comm;
+        MPI_Request request;
+#ifdef OPEN_MPI
+        const int early = 0;
+#else
+        const int early = i % 2;
+#endif
+        MPI_Comm_split(comms[(size_t)arg], 0, rank, &comm);
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+        MPI_Iallreduce(&one, &other, 1, MPI_INT, MPI_SUM, comm, &request);
+        if (early)
+            MPI_Comm_free(&comm);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        if (!early)
+            MPI_Comm_free(&comm);
+        CHECK(sum == nranks && other == nranks);
     }
     return NULL;
 }
@@ -118,11 +146,15 @@ int main(int argc, char **argv)
         CHECK(pthread_create(&threads[i], NULL, worker, (void *)(size_t)((i + rank) % THREADS)) == 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
+    for (int i = 0; i < MAKERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, maker, (void *)(size_t)i) == 0);
+    for (int i = 0; i < MAKERS; i++)
+        pthread_join(threads[i], NULL);
     for (int i = 0; i < THREADS; i++)
         MPI_Comm_free(&comms[i]);
     two_at_once();
     freed_meanwhile();
-    expect("taken", 2L * THREADS * ROUNDS + 3);
+    expect("taken", 2L * THREADS * ROUNDS + (long)MAKERS * MADE + 3);
     MPI_Finalize();
     return 0;
 }
