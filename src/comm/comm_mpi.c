@@ -57,7 +57,7 @@ static peal_status muster_all(MPI_Comm mpi_comm, const peali_occasion *o)
     PMPI_Comm_get_name(mpi_comm, name, &len);
     PMPI_Error_string(error, text, &len);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, rank, "%s on %s: a barrier of MPI's failed (%s)", o->call,
-              name[0] ? name : "a communicator without a name", text);
+              peali_roll_mpi_name(name), text);
     return PEAL_ERR_NET;
 }
 
@@ -250,7 +250,7 @@ static peal_status create(MPI_Comm mpi_comm, const peali_occasion *o, bool count
     PMPI_Comm_get_name(mpi_comm, name, &len);
     PMPI_Comm_rank(p.shadow, &p.rank);
     PMPI_Comm_size(p.shadow, &p.n);
-    p.name = name[0] ? name : "a communicator without a name";
+    p.name = peali_roll_mpi_name(name);
     bool have = peali_net_mpi_create(p.shadow, &net) == PEAL_OK;
     peali_bootstrap boot = {.rank = p.rank, .nranks = p.n, .threads = false, .allgather = allgather, .agree = agree, .name = name,
                             .ctx = &p};

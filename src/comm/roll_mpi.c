@@ -46,6 +46,11 @@ void peali_roll_mpi_meet(MPI_Comm made)
     lobby = made;
 }
 
+const char *peali_roll_mpi_name(const char *name)
+{
+    return name[0] ? name : "a communicator without a name";
+}
+
 bool peali_roll_mpi_world(MPI_Comm comm, int nranks, int32_t *world)
 {
     enum { AT_ONCE = 256 };
@@ -221,13 +226,12 @@ peal_status peali_roll_mpi(MPI_Comm comm, const peali_occasion *o, MPI_Request *
     char name[MPI_MAX_OBJECT_NAME] = "";
     int len;
     mpi_roll m = {.comm = comm, .name = name, .request = request, .error = error, .listened_ns = peali_clock_ns()};
-    peali_roll roll = {.call = o->call, .name = name, .patient = o->patient, .endless = o->endless, .over = over, .ask = ask,
+    peali_roll roll = {.call = o->call, .patient = o->patient, .endless = o->endless, .over = over, .ask = ask,
                        .missing = missing, .ctx = &m};
     PMPI_Comm_rank(comm, &roll.rank);
     PMPI_Comm_size(comm, &roll.nranks);
     PMPI_Comm_get_name(comm, name, &len);
-    if (!name[0])
-        roll.name = "a communicator without a name";
+    roll.name = peali_roll_mpi_name(name);
     m.n = roll.nranks;
     peal_status status = peali_comm_roll(&roll);
     leave(&m);

@@ -29,6 +29,9 @@ PEAL_MUST_CHECK peal_status peali_roll_mpi(MPI_Comm comm, const peali_occasion *
 void peali_roll_mpi_meet(MPI_Comm lobby);
 void peali_roll_mpi_leave(void);
 
+/* How a communicator of that NAME, which may be "", is called in words. Threads: any. */
+const char *peali_roll_mpi_name(const char *name);
+
 /* The numbers of COMM's ranks in MPI_COMM_WORLD, in WORLD if that is not NULL; false: not all have one. Threads: any. */
 bool peali_roll_mpi_world(MPI_Comm comm, int nranks, int32_t *world);
 

@@ -361,7 +361,7 @@ static void mpi_destroy(peali_net *net)
         net_free(m);
         return;
     }
-    bool told = !ends && PMPI_Ibarrier(m->comm, &m->all_left) == MPI_SUCCESS;
+    bool told = !__atomic_load_n(&ends, __ATOMIC_RELAXED) && PMPI_Ibarrier(m->comm, &m->all_left) == MPI_SUCCESS;
     m->settled = release_stuck(m);
     if (told)
         lasts(m);

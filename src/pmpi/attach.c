@@ -375,12 +375,12 @@ static void leave(MPI_Comm comm)
 
 static int refuse_second(MPI_Comm comm)
 {
-    char name[MPI_MAX_OBJECT_NAME];
+    char name[MPI_MAX_OBJECT_NAME] = "";
     int len, rank;
     PMPI_Comm_get_name(comm, name, &len);
     PMPI_Comm_rank(comm, &rank);
     peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, rank, "the first collective on %s: another thread of this process is in it; MPI "
-              "allows one at a time on a communicator; nothing was started", len > 0 ? name : "a communicator without a name");
+              "allows one at a time on a communicator; nothing was started", peali_roll_mpi_name(name));
     return raise_error(comm, MPI_ERR_OTHER);
 }
 
