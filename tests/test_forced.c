@@ -1,4 +1,7 @@
-/* Ranks that force other algorithms or slices are told that their calls differ; those that force the same go on. */
+/*
+ * Ranks that force other algorithms or slices are told that their calls differ; those that force the same go on. A call that some
+ * are still in when others quarrel over the next one ends well.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +9,9 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include <peal/peal.h>
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "team.h"
 
 enum { RANKS = 3, COUNT = 1000 };
 
@@ -78,8 +83,43 @@ static void test_forced(void **state)
     force(NULL, 0, PEAL_ERR_MISMATCH);
 }
 
+/* Givers to rank 0, the last of which begins when the others have given up the call behind that. */
+enum { GIVERS = 4, LAST = GIVERS - 1 };
+typedef struct quarrel_scene {
+    int given_up, wrong;
+} quarrel_scene;
+
+static void give_and_differ(peal_comm *comm, int rank, void *ctx)
+{
+    quarrel_scene *s = ctx;
+    int in[COUNT], out[COUNT] = {0}, wrong = peal_comm_force(comm, PEAL_REDUCE, "direct") != PEAL_OK;
+    for (int i = 0; i < COUNT; i++)
+        in[i] = rank + 1;
+    while (rank == LAST && peali_load_acquire(&s->given_up) < LAST - 1)
+        peali_clock_sleep(1000000);
+    wrong += peal_reduce(in, out, COUNT, PEAL_INT32, PEAL_SUM, 0, comm, NULL) != PEAL_OK;
+    for (int i = 0; rank == 0 && i < COUNT; i++)
+        wrong += out[i] != GIVERS * (GIVERS + 1) / 2;
+    wrong += peal_comm_force(comm, PEAL_ALLREDUCE, rank == 1 ? "ring" : "recursive_doubling") != PEAL_OK;
+    wrong += peal_allreduce(in, out, COUNT, PEAL_INT32, PEAL_SUM, comm, NULL) != PEAL_ERR_MISMATCH;
+    peali_add_relaxed(&s->wrong, wrong);
+    peali_add_relaxed(&s->given_up, 1);
+}
+
+static void test_earlier_call(void **state)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        peali_layout layouts[GIVERS];
+        for (int r = 0; r < GIVERS; r++)
+            layouts[r] = (peali_layout){.apart = apart, .parley_ms = 50};
+        quarrel_scene scene = {0};
+        assert_int_equal(team_run_in(GIVERS, layouts, give_and_differ, &scene), PEAL_OK);
+        assert_int_equal(scene.wrong, 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forced)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forced), cmocka_unit_test(test_earlier_call)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

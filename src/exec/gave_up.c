@@ -7,17 +7,11 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 
-/* Of a call behind this one, which may end well. */
-static bool is_later(const peali_runner *r, const peali_quarrel *quarrel)
-{
-    return quarrel->one.sequence != PEALI_SIGNATURE_ANY && quarrel->one.sequence > r->signature.sequence;
-}
-
 /* Of this call, or one before it. */
 bool peali_run_told(peali_runner *r)
 {
     peali_quarrel quarrel;
-    if (!peali_runner_told(r, &quarrel) || is_later(r, &quarrel))
+    if (!peali_runner_told(r, &quarrel) || peali_quarrel_later(&quarrel, r->signature.sequence))
         return false;
     r->quarrel = quarrel;
     return true;
@@ -55,5 +49,5 @@ bool peali_run_came_too_late(peali_runner *r)
     for (int rank = 0; rank < r->net->nranks; rank++)
         if (rank != r->net->rank)
             peali_parley_listen(r->parley, rank);
-    return peali_parley_gave_up(r->parley, r->signature.sequence, &r->quarrel);
+    return peali_parley_heard(r->parley, r->signature.sequence, &r->quarrel);
 }

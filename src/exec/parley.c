@@ -125,14 +125,18 @@ void peali_parley_open(peali_parley *p, const peali_quarrel *quarrel)
         }
 }
 
-/* Of calls that differ, the first is what went wrong. */
+/* Of quarrels, that over the first call is what went wrong. */
+static void keep(peali_parley *p, const peali_quarrel *quarrel)
+{
+    if (quarrel->one_rank >= 0 && (p->found.one_rank < 0 || quarrel->one.sequence < p->found.one.sequence))
+        p->found = *quarrel;
+}
+
 void peali_parley_hold(peali_parley *p, int rank, const peali_signature *theirs)
 {
     const peali_signature *mine = &p->mine.past[theirs->sequence % PEALI_SIGNATURE_PAST];
-    if (!mine->magic || !theirs->magic || mine->sequence != theirs->sequence || peali_signature_alike(mine, theirs))
-        return;
-    if (p->found.one_rank < 0 || mine->sequence < p->found.one.sequence)
-        p->found = (peali_quarrel){*mine, *theirs, p->net->rank, rank};
+    if (mine->magic && theirs->magic && mine->sequence == theirs->sequence && !peali_signature_alike(mine, theirs))
+        keep(p, &(peali_quarrel){*mine, *theirs, p->net->rank, rank});
 }
 
 /* True where a word of RANK has come. */
@@ -154,19 +158,18 @@ static bool hear(peali_parley *p, int rank)
     for (int k = 0; k < PEALI_SIGNATURE_PAST; k++)
         peali_parley_hold(p, rank, &l->heard.past[k]);
     l->quarrels = l->heard.quarrel.one_rank >= 0;
-    if (p->found.one_rank < 0)
-        p->found = l->heard.quarrel;
+    keep(p, &l->heard.quarrel);
     peali_parley_listen(p, rank);
     return true;
 }
 
-bool peali_parley_heard(peali_parley *p, peali_quarrel *quarrel)
+bool peali_parley_heard(peali_parley *p, uint64_t sequence, peali_quarrel *quarrel)
 {
     for (int r = 0; p->lines && r < p->net->nranks; r++)
         if (r != p->net->rank)
             while (hear(p, r)) /* the last word says most */
                 ;
-    if (p->found.one_rank < 0)
+    if (p->found.one_rank < 0 || peali_quarrel_later(&p->found, sequence))
         return false;
     *quarrel = p->found;
     return true;
@@ -188,18 +191,6 @@ void peali_parley_mention(peali_parley *p)
         p->lines[r].mentions++;
         tell(p, r);
     }
-}
-
-bool peali_parley_gave_up(peali_parley *p, uint64_t sequence, peali_quarrel *quarrel)
-{
-    peali_quarrel heard;
-    if (!peali_parley_heard(p, &heard))
-        return false;
-    bool any = heard.one.sequence <= sequence;
-    for (int r = 0; r < p->net->nranks && !any; r++)
-        any = r != p->net->rank && p->lines[r].quarrels && p->lines[r].now <= sequence;
-    *quarrel = any ? heard : *quarrel;
-    return any;
 }
 
 bool peali_parley_settled(peali_parley *p)

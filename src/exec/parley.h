@@ -47,11 +47,17 @@ void peali_parley_mention(peali_parley *parley);
 PEAL_MUST_CHECK peal_status peali_parley_furnish(peali_parley *parley);
 void peali_parley_listen(peali_parley *parley, int rank);
 
-/* True where a rank tells of a quarrel, or what it called contradicts what this one did: *QUARREL. Drives the messages. */
-bool peali_parley_heard(peali_parley *parley, peali_quarrel *quarrel);
+/* Is it over a call behind SEQUENCE? That one may end well. */
+static inline bool peali_quarrel_later(const peali_quarrel *q, uint64_t sequence)
+{
+    return q->one.sequence != PEALI_SIGNATURE_ANY && q->one.sequence > sequence;
+}
 
-/* True where that is of call SEQUENCE, or one before it, or a rank gives such a call up for it: *QUARREL. Drives the messages. */
-bool peali_parley_gave_up(peali_parley *parley, uint64_t sequence, peali_quarrel *quarrel);
+/*
+ * True where a rank tells of a quarrel, or what it called contradicts what this one did, in call SEQUENCE or one before it:
+ * *QUARREL. Drives the messages.
+ */
+bool peali_parley_heard(peali_parley *parley, uint64_t sequence, peali_quarrel *quarrel);
 
 /* True where all ranks know of the quarrel, and said so: none of them goes on with the call. */
 bool peali_parley_settled(peali_parley *parley);

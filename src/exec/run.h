@@ -99,7 +99,7 @@ bool peali_runner_shown(const peali_runner *runner, int32_t x, peali_signature *
 
 /*
  * Tells the ranks within reach that calls differ, or that one failed: the call that each of them is in, or the next one, fails,
- * too. Threads: any.
+ * too, unless it is one before that. Threads: any.
  */
 void peali_runner_tell(const peali_runner *runner, const peali_quarrel *quarrel);
 

@@ -246,7 +246,7 @@ static bool heard(peali_runner *r)
         for (int k = 0; x != r->me && k < PEALI_SIGNATURE_PAST; k++)
             if (peali_signature_look(&r->shown[x]->past[k], &theirs))
                 peali_parley_hold(r->parley, r->ranks[x], &theirs);
-    return peali_parley_heard(r->parley, &r->quarrel);
+    return peali_parley_heard(r->parley, r->signature.sequence, &r->quarrel);
 }
 
 /* The call failed with STATUS; the ranks are told before it ends. */
@@ -417,7 +417,7 @@ static bool betrayed(peali_runner *r)
     for (int rank = 0; peali_run_alarmed(r) && peali_parley_furnish(r->parley) == PEAL_OK && rank < r->net->nranks; rank++)
         if (rank != r->net->rank)
             peali_parley_listen(r->parley, rank);
-    return peali_run_alarmed(r) ? heard(r) : peali_parley_heard(r->parley, &r->quarrel);
+    return peali_run_alarmed(r) ? heard(r) : peali_parley_heard(r->parley, r->signature.sequence, &r->quarrel);
 }
 
 /* Before a call does anything. */
