@@ -8,12 +8,16 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "log_lines.h"
 #include "team.h"
 
 enum { RANKS = 3, COUNT = 1000 };
+
+static char log_path[64];
 
 typedef struct player {
     peal_threads *threads;
@@ -106,6 +110,61 @@ static void give_and_differ(peal_comm *comm, int rank, void *ctx)
     peali_add_relaxed(&s->given_up, 1);
 }
 
+/* Two of five quarrel over call 1 while rank 2 is still in call 0, which rank 0 then aborts: that is what call 0 ends with. */
+enum { TREE = 5 };
+
+static void give_and_abort(peal_comm *comm, int rank, void *ctx)
+{
+    quarrel_scene *s = ctx;
+    int in[TREE] = {0}, out[TREE], wrong = peal_comm_force(comm, PEAL_REDUCE, "binomial") != PEAL_OK;
+    const bool leaf = rank == 1 || rank == 4;
+    peal_request *request;
+    while (rank == 3 && peali_load_acquire(&s->given_up) < 3)
+        peali_clock_sleep(1000000);
+    wrong += peal_ireduce(in, out, 1, PEAL_INT32, PEAL_SUM, 0, comm, NULL, &request) != PEAL_OK;
+    while (rank == 0 && peali_load_acquire(&s->given_up) < 2)
+        wrong += peal_test(&request) != PEAL_IN_PROGRESS;
+    if (rank == 0)
+        peal_comm_abort(comm);
+    wrong += peal_wait(&request) != (leaf ? PEAL_OK : PEAL_ERR_ABORTED);
+    if (leaf)
+        wrong += peal_allreduce(in, out, (size_t)rank, PEAL_INT32, PEAL_SUM, comm, NULL) != PEAL_ERR_MISMATCH;
+    peali_add_relaxed(&s->wrong, wrong);
+    peali_add_relaxed(&s->given_up, 1);
+}
+
+/* What differed is said at the end, though in the last call of rank 0 there was nothing to do. */
+static void do_nothing(peal_comm *comm, int rank, void *ctx)
+{
+    quarrel_scene *s = ctx;
+    int in[1] = {1}, out[1];
+    peali_add_relaxed(&s->wrong, peal_allreduce(in, out, 1, PEAL_INT32, PEAL_SUM, comm, NULL) != PEAL_OK);
+    peali_add_relaxed(&s->wrong, peal_allreduce(in, out, (size_t)rank, PEAL_INT32, PEAL_SUM, comm, NULL) !=
+                                     (rank == 0 ? PEAL_OK : PEAL_ERR_MISMATCH));
+    while (rank == 0 && !peali_load_acquire(&s->given_up))
+        peali_clock_sleep(1000000);
+    peali_add_relaxed(&s->given_up, 1);
+}
+
+static void test_aborted_earlier(void **state)
+{
+    quarrel_scene scene = {0};
+    peali_layout layouts[TREE];
+    for (int r = 0; r < TREE; r++)
+        layouts[r] = (peali_layout){.parley_ms = 50};
+    assert_int_equal(team_run_in(TREE, layouts, give_and_abort, &scene), PEAL_OK);
+    assert_int_equal(scene.wrong, 0);
+}
+
+static void test_nothing_last(void **state)
+{
+    quarrel_scene scene = {0};
+    peali_layout layouts[2] = {{.parley_ms = 50}, {.parley_ms = 50}};
+    assert_int_equal(team_run_in(2, layouts, do_nothing, &scene), PEAL_OK);
+    assert_int_equal(scene.wrong, 0);
+    assert_int_equal(log_lines(log_path, "warn rank 0: calls differ: rank 1 called allreduce number 1: count 1,"), 1);
+}
+
 static void test_earlier_call(void **state)
 {
     for (int apart = 0; apart < 2; apart++) {
@@ -120,6 +179,11 @@ static void test_earlier_call(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forced), cmocka_unit_test(test_earlier_call)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(log_path, sizeof log_path, "forced.%d.log", (int)getpid());
+    setenv("PEAL_LOG_FILE", log_path, 1);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forced), cmocka_unit_test(test_earlier_call),
+                                       cmocka_unit_test(test_aborted_earlier), cmocka_unit_test(test_nothing_last)};
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(log_path);
+    return failed;
 }

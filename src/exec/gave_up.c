@@ -4,6 +4,8 @@
  */
 #include "exec/runner.h"
 
+#include <string.h>
+
 #include "base/atomics.h"
 #include "base/clock.h"
 
@@ -23,8 +25,7 @@ bool peali_run_given_up(peali_runner *r)
         const uint64_t first = peali_load_acquire(&r->shown[x]->gave_up); /* pairs with fail() */
         if (first == 0 || first > r->signature.sequence + 1)
             continue;
-        if (!peali_runner_told(r, &r->quarrel))
-            r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->ranks[x], .other_rank = PEAL_ERR_MISMATCH};
+        memcpy(&r->quarrel, r->shown[x]->over, sizeof r->quarrel);
         return true;
     }
     return false;

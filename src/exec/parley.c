@@ -125,10 +125,10 @@ void peali_parley_open(peali_parley *p, const peali_quarrel *quarrel)
         }
 }
 
-/* Of quarrels, that over the first call is what went wrong. */
+/* Of quarrels, that over the first call is what went wrong; over a call that is made whenever, before all others: 1 more is 0. */
 static void keep(peali_parley *p, const peali_quarrel *quarrel)
 {
-    if (quarrel->one_rank >= 0 && (p->found.one_rank < 0 || quarrel->one.sequence < p->found.one.sequence))
+    if (quarrel->one_rank >= 0 && (p->found.one_rank < 0 || quarrel->one.sequence + 1 < p->found.one.sequence + 1))
         p->found = *quarrel;
 }
 

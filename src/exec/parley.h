@@ -47,7 +47,7 @@ void peali_parley_mention(peali_parley *parley);
 PEAL_MUST_CHECK peal_status peali_parley_furnish(peali_parley *parley);
 void peali_parley_listen(peali_parley *parley, int rank);
 
-/* Is it over a call behind SEQUENCE? That one may end well. */
+/* Is it over a call behind SEQUENCE? That one may end well. A call that is made whenever is behind none. */
 static inline bool peali_quarrel_later(const peali_quarrel *q, uint64_t sequence)
 {
     return q->one.sequence != PEALI_SIGNATURE_ANY && q->one.sequence > sequence;

@@ -77,6 +77,7 @@ typedef struct peali_public {
     peali_signature_shown past[PEALI_SIGNATURE_PAST]; /* this rank's calls, by their numbers modulo that */
     int alarm;                 /* 1: look at what is told: set by a rank that found calls that differ, or gave one up */
     uint64_t gave_up;          /* 1 more than the first call that this rank has given up; 0: none */
+    uint64_t over[PEALI_REACH_QUARREL]; /* what it gave that up over, written before */
     int tellers, told;         /* ranks that want to write, of which the first may; and 1 when it has */
     uint64_t quarrel[PEALI_REACH_QUARREL]; /* what a rank found that cannot be asked */
     int is_stuck;              /* this rank waits for long for a message, or for who does: */

@@ -6,6 +6,7 @@
 #include "exec/runner.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -189,6 +190,23 @@ static void alarm_all(const peali_runner *r)
         peali_store_release(&r->shown[x]->alarm, 1);
 }
 
+/* This rank's call failed with STATUS, whatever others called. */
+static peali_quarrel failed_here(const peali_runner *r, peal_status status)
+{
+    return (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = status};
+}
+
+static void give_up_over(peali_runner *r, peali_quarrel quarrel)
+{
+    memcpy(r->mine->over, &quarrel, sizeof quarrel);
+    peali_store_release(&r->mine->gave_up, r->signature.sequence + 1); /* pairs with peali_run_given_up */
+}
+
+static bool quarrels(const peali_runner *r)
+{
+    return r->quarrel.one_rank >= 0;
+}
+
 static peal_status fail(peali_runner *r, peal_status status)
 {
     if (r->plan)
@@ -196,18 +214,13 @@ static peal_status fail(peali_runner *r, peal_status status)
     peali_run_deafen(r);
     peali_net_failed(r->net, status);
     status = peali_load_relaxed(&r->aborted) ? PEAL_ERR_ABORTED : status; /* that has been said */
-    peali_store_release(&r->mine->gave_up, r->signature.sequence + 1); /* pairs with peali_run_given_up */
+    give_up_over(r, quarrels(r) ? r->quarrel : failed_here(r, status));
     alarm_all(r);
     peali_stores_done(); /* before buffers are the caller's again */
     peali_store_release(&r->failed, status); /* pairs with peali_runner_quarrel */
     r->plan = NULL;
     peali_timeline_save();
     return status;
-}
-
-static bool quarrels(const peali_runner *r)
-{
-    return r->quarrel.one_rank >= 0;
 }
 
 /* Where only calls before this one differ, which it was the parley has to find. */
@@ -257,7 +270,7 @@ static peal_status dispute(peali_runner *r, peal_status status)
     if (!quarrels(r) && names_call(r))
         r->quarrel = (peali_quarrel){r->signature, r->theirs, r->net->rank, r->dissenter};
     if (!quarrels(r) && !heard(r) && status != PEAL_ERR_MISMATCH)
-        r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = status};
+        r->quarrel = failed_here(r, status);
     if (quarrels(r)) {
         r->verdict = status == PEAL_ERR_MISMATCH ? peali_quarrel_status(&r->quarrel) : status;
         say_verdict(r);
@@ -274,7 +287,7 @@ void peali_run_lost(peali_runner *r, const peali_signature *as, peal_status stat
     r->signature = *as;
     peali_run_note(r, &r->signature);
     r->waited_ns = 0;
-    r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = status};
+    r->quarrel = failed_here(r, status);
     (void)dispute(r, status);
 }
 
@@ -384,7 +397,7 @@ static peal_status look_at_clock(peali_runner *r)
     }
     if (limit_ns == 0 || waited_ns < limit_ns)
         return PEAL_IN_PROGRESS;
-    r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = PEAL_ERR_TIMEOUT};
+    r->quarrel = failed_here(r, PEAL_ERR_TIMEOUT);
     return dispute(r, PEAL_ERR_TIMEOUT);
 }
 
@@ -456,7 +469,7 @@ static peali_signature refused_call(uint64_t sequence)
 /* Ranks within reach must leave the buffers alone, and those elsewhere would wait for this one. */
 static peal_status give_up(peali_runner *r)
 {
-    r->quarrel = (peali_quarrel){.one = r->signature, .one_rank = r->net->rank, .other_rank = PEAL_ERR_ABORTED};
+    r->quarrel = failed_here(r, PEAL_ERR_ABORTED);
     peali_runner_tell(r, &r->quarrel);
     peali_parley_open(r->parley, &r->quarrel);
     return fail(r, PEAL_ERR_ABORTED);
@@ -518,6 +531,7 @@ void peali_runner_hush(peali_runner *r)
 
 void peali_runner_last_words(peali_runner *r)
 {
+    r->signature.sequence = PEALI_SIGNATURE_ANY; /* behind all calls, also those in which there was nothing to do */
     if (!r->hushed && betrayed(r))
         peali_run_say_quarrel(r, &r->quarrel);
 }
