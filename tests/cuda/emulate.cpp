@@ -116,7 +116,9 @@ struct cta {
     fiber *now;
     uint32_t number, count, threads;
     uint32_t begun, turns, left; /* warps that have, turns of their threads, and threads that have not ended */
-    bool busy;                   /* in this turn somebody ended, or passed more gates than who waits */
+    uint32_t warp, to_come;      /* this turn's warp, and a bit for each of its threads that had no turn yet */
+    bool moved;                  /* in this turn somebody went on, */
+    bool busy;                   /* or ended, or passed more gates than who waits */
     entry run;
     const peali_cuda_call *call;
 };
@@ -151,9 +153,38 @@ HIDDEN uint32_t bit_here()
     return 1U << here->now->number % 32;
 }
 
-HIDDEN void go_back(fiber *f)
+/* The next one in this turn, from one warp to the other. */
+HIDDEN fiber *next(cta *c)
 {
-    switch_to(&f->sp, here->sp, here->tsan);
+    for (; c->warp < c->begun; c->warp++, c->to_come = ~0U) {
+        const uint32_t can = c->awake[c->warp] & c->to_come;
+        if (can != 0) {
+            const uint32_t i = (uint32_t)__builtin_ctz(can);
+            c->to_come = ~1U << i;
+            return c->fibers[32 * c->warp + i];
+        }
+    }
+    return NULL;
+}
+
+HIDDEN void enter(cta *c, fiber *f, void **from)
+{
+    f->moved = true;
+    c->now = f;
+    has_awaited = f->awaited;
+    switch_to(from, f->sp, f->tsan);
+}
+
+/* To the next one, or to the turn's end. */
+HIDDEN void go_on(fiber *f)
+{
+    cta *c = here;
+    c->moved |= f->moved;
+    fiber *g = next(c);
+    if (g)
+        enter(c, g, &f->sp);
+    else
+        switch_to(&f->sp, c->sp, c->tsan);
 }
 
 HIDDEN void fiber_main()
@@ -167,7 +198,7 @@ HIDDEN void fiber_main()
         here->awake[f->number / 32] &= ~bit_here();
         here->left--;
         here->busy = true;
-        go_back(f);
+        go_on(f);
     }
 }
 
@@ -241,7 +272,7 @@ template <class Work> HIDDEN bool pass(gate *g, uint32_t count, bool some, Work 
     if (!come(g, count, some, work)) {
         here->awake[f->number / 32] &= ~bit_here();
         g->asleep[f->number / 32 - g->first] |= bit_here();
-        go_back(f);
+        go_on(f);
     }
     ordered_after(g);
     return g->result;
@@ -321,25 +352,16 @@ HIDDEN void start(cta *c)
  */
 HIDDEN void turn(cta *c)
 {
-    bool ran = false, moved = false;
-    c->busy = false;
-    for (uint32_t w = 0; w < c->begun; w++) {
-        uint32_t to_come = ~0U; /* those of the warp that had no turn yet */
-        while ((c->awake[w] & to_come) != 0) {
-            const uint32_t i = (uint32_t)__builtin_ctz(c->awake[w] & to_come);
-            to_come = ~1U << i;
-            fiber *f = c->fibers[32 * w + i];
-            ran = f->moved = true;
-            c->now = f;
-            has_awaited = f->awaited;
-            switch_to(&c->sp, f->sp, f->tsan);
-            moved |= f->moved;
-        }
-    }
-    if (c->begun < c->awake.size() && (!moved || ++c->turns % LATE == 0)) {
+    c->busy = c->moved = false;
+    c->warp = 0;
+    c->to_come = ~0U;
+    fiber *f = next(c);
+    if (f)
+        enter(c, f, &c->sp);
+    if (c->begun < c->awake.size() && (!c->moved || ++c->turns % LATE == 0)) {
         begin_warp(c);
         c->busy = true;
-    } else if (c->left > 0 && !ran) {
+    } else if (c->left > 0 && !f) {
         fprintf(stderr, "emulation: %u threads of a CTA wait for others that have gone\n", c->left);
         abort();
     }
@@ -462,7 +484,7 @@ HIDDEN void look_away()
 {
     here->now->moved = false;
     here->now->gates = 0;
-    go_back(here->now);
+    go_on(here->now);
 }
 
 HIDDEN void await_stream()

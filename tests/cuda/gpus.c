@@ -81,9 +81,11 @@ static void fill(const gpus_call *c, int rank, size_t elements, unsigned char *t
         return;
     size_t size = peal_type_bytes(c->job.type);
     bool bytes = any_order(&c->job) || c->algo->in_rank_order || c->job.kind == PEAL_BROADCAST || c->job.kind == PEAL_ALLGATHER;
-    for (size_t i = 0; i < elements * size && bytes; i++)
-        to[i] = (unsigned char)(mix((uint32_t)i + c->seed * 31 + (uint32_t)rank * 7919) >> 3) &
-                (c->job.type == PEAL_BOOL ? 1 : 255);
+    const uint32_t first = c->seed * 31 + (uint32_t)rank * 7919;
+    for (size_t i = 0, word = 0; i < elements * size && bytes; i++, word >>= 8) {
+        word = i % 4 == 0 ? mix((uint32_t)i + first) : word;
+        to[i] = (unsigned char)word & (c->job.type == PEAL_BOOL ? 1 : 255);
+    }
     peal_type part = c->job.type;
     part = part == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : part == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : part;
     uint32_t least = part > PEAL_FP8_E5M2 || c->job.op == PEAL_PROD; /* sums of 3 bits are exact up to 8 */
