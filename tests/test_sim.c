@@ -93,7 +93,9 @@ static const struct row {
     {PEAL_BROADCAST, "chain", 0, 1e-9},
     {PEAL_BROADCAST, "two_tree", 0, 1e-9},
     {PEAL_BROADCAST, "direct", 0, 1e-9},
+    {PEAL_BROADCAST, "two_shot", 0, 1e-3}, /* blocks of 3 ranks and more are rounded */
     {PEAL_REDUCE, "direct", 0, 1e-9},
+    {PEAL_REDUCE, "two_shot", 0, 0.1},
     {PEAL_REDUCE, "binomial", 0, 1e-9},
     {PEAL_REDUCE, "knomial", 0, 0.001},
     {PEAL_REDUCE, "chain", 0, 1e-9},
@@ -131,6 +133,21 @@ static void test_ring(void **state)
         peali_cost_params reducing = params;
         reducing.reduce_byte_ns = 0.125;
         near(&s, simulate(&s, 1 << 20, 1, 1, &reducing), peali_cost(s.what.algo, &s.problem, 1 << 20, &reducing, 1), 1e-9);
+    }
+}
+
+/* A rank of a chain sums each slice once, while the others sum theirs. */
+static void test_sums_of_a_chain(void **state)
+{
+    peali_cost_params params;
+    peali_cost_uniform(&params, 1, 10);
+    params.reduce_byte_ns = 0.2;
+    for (int n = 3; n <= 64; n = 2 * n + 1) {
+        scene s;
+        set(&s, PEAL_REDUCE, "chain", n, 0);
+        for (int slices = 1; slices <= 64; slices *= 8)
+            near(&s, simulate(&s, 1 << 22, slices, slices, &params),
+                 peali_cost(s.what.algo, &s.problem, 1 << 22, &params, slices), 1e-9);
     }
 }
 
@@ -298,9 +315,9 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agreement), cmocka_unit_test(test_ring),    cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_pipelines), cmocka_unit_test(test_cursors), cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_busy),      cmocka_unit_test(test_eager),   cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_agreement), cmocka_unit_test(test_ring), cmocka_unit_test(test_sums_of_a_chain),
+        cmocka_unit_test(test_chain), cmocka_unit_test(test_pipelines), cmocka_unit_test(test_cursors),
+        cmocka_unit_test(test_shared), cmocka_unit_test(test_busy), cmocka_unit_test(test_eager), cmocka_unit_test(test_refusal),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

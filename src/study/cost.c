@@ -36,8 +36,8 @@ static part regular(const peal_bill *b, peal_kind kind, int n)
 {
     double sent = (double)b->sent / b->blocks;
     if (b->blocks == 1) {
-        double chain = fmax(b->rounds, sent), sums = reduces(kind) ? chain : 0;
-        return (part){b->rounds, chain - b->rounds, chain, sent, sent, sums, sums};
+        double chain = fmax(b->rounds, sent), sums = reduces(kind);
+        return (part){b->rounds, chain - b->rounds, chain, sent, sent, sums * chain, sums * sent};
     }
     double sums = reduces(kind) ? (n - 1.0) / n : 0;
     return (part){b->rounds, 0, sent, b->rounds, sent, sums, sums};
@@ -49,6 +49,20 @@ static part direct(const peal_bill *b, peal_kind kind, int n)
     double messages = (double)b->sent, sent = kind == PEAL_REDUCE && b->blocks == 1 ? n - 1 : messages / b->blocks;
     double sums = reduces(kind) ? (n - 1.0) / b->blocks : 0;
     return (part){b->rounds, messages - b->rounds, sent, messages, sent, sums, sums};
+}
+
+/* Rooted: who has its block of a broadcast gives it to all but the root; and all sums of a reduce come through the root's port. */
+static part two_shot(const peal_bill *b, peal_kind kind, int n)
+{
+    part p = direct(b, kind, n);
+    if (kind == PEAL_BROADCAST && n > 2) {
+        p.queued += n - 2;
+        p.chain += (n - 2.0) / b->blocks;
+    } else if (kind == PEAL_REDUCE && n > 2) {
+        p.queued++;
+        p.chain++;
+    }
+    return p;
 }
 
 /* A team's messages all at once; those of the reduce-scatter have a slot each, and by itself the sum has one. */
@@ -136,7 +150,7 @@ static const struct form {
 } forms[] = {
     {"circulant", circulant}, {"recursive_doubling", recursive_doubling}, {"rabenseifner", rabenseifner},
     {"binomial", binomial},   {"double_binary_tree", trees},              {"two_tree", trees},
-    {"direct", direct},       {"one_shot", direct},                       {"two_shot", direct},
+    {"direct", direct},       {"one_shot", direct},                       {"two_shot", two_shot},
     {"sra_knomial", sra_knomial},  {"grid", grid},                       {"grid_wide", grid},
     {"knomial", knomial},
 };
