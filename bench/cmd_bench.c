@@ -1,5 +1,6 @@
 /* peal bench: one race, its table, JSON and plot. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,10 @@ static int nothing_raced(const peali_race *race)
 {
     const peali_flags *f = race->flags;
     char first[24], last[24];
-    if (race->team->rank == 0)
+    if (race->team->rank == 0 && race->nrunners == 0)
+        fprintf(stderr, "peal bench: nothing to race: none of --algo %s fits %d ranks on %d node%s\n", f->algo, race->team->nranks,
+                peal_comm_nodes(race->team->comm), peal_comm_nodes(race->team->comm) > 1 ? "s" : "");
+    else if (race->team->rank == 0)
         fprintf(stderr, "peal bench: nothing to race: none of the types (-t) takes the op (-o), or no size from %s (-b) to %s (-e) "
                         "has %zu of its elements\n", peali_bytes_text(f->min_bytes, first),
                 peali_bytes_text(f->max_bytes, last), peali_race_parts(race));
@@ -71,6 +75,17 @@ static bool rounds(const peali_flags *flags)
     return all;
 }
 
+/* A type of which the longest vector has more elements than MPI counts, or -1. */
+static int too_long_for_mpi(const peali_flags *flags)
+{
+    const bool shares = flags->kind == PEAL_ALLGATHER || flags->kind == PEAL_REDUCE_SCATTER;
+    const size_t parts = shares && peali_flags_launched() ? (size_t)peali_flags_launched() : 1;
+    for (int type = 0; type < PEAL_TYPE_COUNT; type++)
+        if ((flags->types >> type & 1) && flags->max_bytes / peal_type_bytes((peal_type)type) / parts > INT_MAX)
+            return type;
+    return -1;
+}
+
 /* A file that the race would be lost for, or NULL. */
 static const char *unwritable(const peali_flags *flags)
 {
@@ -97,6 +112,11 @@ static const char *misused(const peali_flags *flags)
         return "--vs mpi under libpeal_mpi.so would race Peal against itself; unset LD_PRELOAD";
     if (flags->vs_mpi && flags->threads)
         return "--vs mpi wants ranks that are MPI processes: start it by mpirun, without --threads";
+    if (flags->vs_mpi && too_long_for_mpi(flags) >= 0) {
+        snprintf(why, sizeof why, "--vs mpi: MPI's counts end at %d, and -e %zu has more elements of %s (-t)", INT_MAX,
+                 flags->max_bytes, peal_type_name((peal_type)too_long_for_mpi(flags)));
+        return why;
+    }
     if (flags->cuda && flags->vs_mpi)
         return "--mem cuda: the peer is NCCL; give --vs nccl";
     if (!flags->cuda && (flags->vs_nccl || flags->gpus || flags->graph || flags->registered || flags->calls > 1 || flags->ulp))

@@ -61,6 +61,8 @@ static bool number(const char *text, int *out)
     return *text && !*end && value >= 1 && value <= MOST_RANKS;
 }
 
+static const double MOST_NS = 1e18; /* beyond it sums are no numbers */
+
 /* Latency takes the port (study/cost.h). */
 static bool set_link(peali_link_cost *link, const char *text)
 {
@@ -69,14 +71,14 @@ static bool set_link(peali_link_cost *link, const char *text)
     if (sscanf(text, "%lf,%lf%c", &us, &gbs, &more) != 2 || !(us >= 0) || !(gbs > 0))
         return false;
     *link = (peali_link_cost){.send_ns = us * 1e3, .byte_ns = 1 / gbs};
-    return us <= 1e15 && link->byte_ns <= 1e15;
+    return us * 1e3 <= MOST_NS && link->byte_ns <= MOST_NS;
 }
 
 static bool set_reduce(request *q, const char *text)
 {
     double gbs = peali_flags_real(text);
     q->params.reduce_byte_ns = gbs > 0 ? 1 / gbs : 0;
-    return gbs > 0;
+    return gbs > 0 && q->params.reduce_byte_ns <= MOST_NS;
 }
 
 static bool set(request *q, int code, const char *text)

@@ -16,10 +16,12 @@ enum {
     BUDGET_S = 100,           /* a step that would end later is left out, and the row before it holds on */
     LEAST_K = 4, MOST_K = 64, /* slices: fewer hide nothing, more cost more than they hide */
     LEAST_SLICE = 64 << 10, MOST_SLICE = 4 << 20,
+    SPARE_STEPS = 8,          /* for those of the table in use */
     FINALISTS = 6, MOST_CALLS = 200, LEAST_CALLS = 5,
     F_THREADS = 256, F_MEM,
 };
 static const double CLOSE = 1.05; /* as good as the best: then what the size before took stays */
+static const double LONGEST = 1ll << 40; /* bytes: no table has rows beyond */
 static const double HOPELESS = 2; /* times the best in the first look */
 static const double FINAL_S = 0.8; /* what the finalists' calls may take together, where they are not LEAST_CALLS */
 
@@ -244,20 +246,29 @@ static void tune_size(sweep *s, peal_kind kind, size_t bytes)
 static peali_tune_pick tabled(const sweep *s, const peal_problem *problem, size_t bytes)
 {
     const int nhosts = strcmp(s->result.transport, "hosts") == 0 ? s->result.ranks : 1;
-    const char *transport = nhosts > 1 ? peal_comm_transport(s->team->comm) : s->result.transport;
-    const peali_tuning_span span = peali_tuning_find(peali_tuning_get(), problem->kind, transport, problem->nranks, nhosts);
+    const bool direct = strcmp(s->result.transport, "direct") == 0;
+    const peali_tuning_span span = (direct ? peali_tuning_find_seen : peali_tuning_find)(
+        peali_tuning_get(), problem->kind, peal_comm_transport(s->team->comm), problem->nranks, nhosts);
     const peali_tuning_choice choice = peali_tuning_choose(span, problem, bytes);
     return (peali_tune_pick){choice.algo, choice.slice_bytes, 0};
 }
 
-/* What the table in use takes from BYTES on, in place of a measurement. */
-static void give_up(sweep *s, peal_kind kind, size_t bytes)
+/* What the table in use takes for BYTES, in place of a measurement, where any was made. */
+static void take_tabled(sweep *s, peal_kind kind, size_t bytes)
 {
     const peal_problem problem = peali_comm_asks(s->team->comm, kind), flat = {.kind = kind, .nranks = problem.nranks, .nnodes = 1};
+    const peali_tune_step step = {bytes, tabled(s, &problem, bytes), tabled(s, &flat, bytes)};
+    const int n = s->result.nsteps[kind];
+    peali_tune_step *steps = s->result.steps[kind];
+    if (n && peali_tune_same(&steps[n - 1], &step))
+        steps[n - 1].bytes = bytes;
+    else if (n && n < PEALI_TUNE_STEPS)
+        steps[s->result.nsteps[kind]++] = step;
+}
+
+static void give_up(sweep *s, peal_kind kind, size_t bytes)
+{
     s->late[kind] = true;
-    if (s->result.nsteps[kind])
-        s->result.steps[kind][s->result.nsteps[kind]++] =
-            (peali_tune_step){bytes, tabled(s, &problem, bytes), tabled(s, &flat, bytes)};
     if (s->team->rank == 0)
         fprintf(stderr, "# %s from %zu bytes: no time left to measure; as the table in use has it\n", peal_kind_name(kind), bytes);
 }
@@ -266,14 +277,23 @@ static void give_up(sweep *s, peal_kind kind, size_t bytes)
 static void tune_step(sweep *s, peal_kind kind, size_t bytes)
 {
     double now = now_s(s), next_s = s->step_s[kind] * (bytes > 1 << 20 ? s->result.factor : 1);
-    if (s->late[kind])
-        return;
-    if (now + next_s > BUDGET_S || s->result.nsteps[kind] == PEALI_TUNE_STEPS - 1) {
+    if (!s->late[kind] && (now + next_s > BUDGET_S || s->result.nsteps[kind] == PEALI_TUNE_STEPS - SPARE_STEPS))
         give_up(s, kind, bytes);
+    if (s->late[kind]) {
+        take_tabled(s, kind, bytes);
         return;
     }
     tune_size(s, kind, bytes);
     s->step_s[kind] = now_s(s) - now;
+}
+
+/* A collective whose last sizes were not measured has the rows of the table in use beyond them, too. */
+static void tune_beyond(sweep *s, double bytes)
+{
+    for (; bytes < LONGEST; bytes *= s->result.factor)
+        for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
+            if (s->late[kind])
+                take_tabled(s, (peal_kind)kind, (size_t)bytes);
 }
 
 static bool measured(const sweep *s)
@@ -317,10 +337,12 @@ static int tune(peali_team *team, void *arg)
         s->result.ranks = peal_comm_nodes(team->comm);
     }
     s->result.factor = q->flags.factor;
-    for (double bytes = (double)q->flags.min_bytes; bytes <= (double)q->flags.max_bytes; bytes *= q->flags.factor)
+    double bytes = (double)q->flags.min_bytes;
+    for (; bytes <= (double)q->flags.max_bytes; bytes *= q->flags.factor)
         for (int kind = 0; kind < PEALI_TUNING_KINDS; kind++)
             if (q->kinds >> kind & 1 && (size_t)bytes >= sizeof(float) * (size_t)team->nranks)
                 tune_step(s, (peal_kind)kind, (size_t)bytes);
+    tune_beyond(s, bytes);
     int result = measured(s) ? finish(s) : 2;
     free(s);
     return result;

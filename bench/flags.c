@@ -22,9 +22,10 @@ static const struct flag {
     {'e', "maxbytes", "SIZE", "last size (64M)"},
     {'f', "stepfactor", "X", "each size is X times the one before (4), 1.01 at least"},
     {'i', "stepbytes", "SIZE", "each size is SIZE more than the one before, in place of -f"},
-    {'t', "datatype", "TYPE", "element type, or all (float)"},
+    {'d', "datatype", "TYPE", "element type, or all (float)"},
+    {'t', "type", "TYPE", "the same"},
     {'o', "op", "OP", "reduction, or all (sum)"},
-    {'n', "iters", "N", "timed calls per size and variant (as many as 0.3 s hold, at least 5)"},
+    {'n', "iters", "N", "timed calls per size and variant (as many as 0.3 s hold, 5 to 2000)"},
     {'w', "warmup_iters", "N", "calls before these (2)"},
     {'c', "check", "0|1", "verify every call's result (1)"},
     {F_INPLACE, "inplace", "no|yes|both", "send and receive buffer are one (no)"},
@@ -244,7 +245,7 @@ static bool set(peali_flags *flags, int code, char *text)
     switch (code) {
     case 'b': case 'e': case 'i': return set_size(flags, code, text);
     case 'f': return (flags->factor = peali_flags_real(text)) >= PEALI_FLAGS_FACTOR;
-    case 't': return (flags->types = names_to_bits(text, PEAL_TYPE_COUNT, type_name)) != 0;
+    case 'd': case 't': return (flags->types = names_to_bits(text, PEAL_TYPE_COUNT, type_name)) != 0;
     case 'o': return (flags->ops = names_to_bits(text, PEAL_OP_COUNT, op_name)) != 0;
     case 'n': return number(text, 1, &flags->iters);
     case 'w': return number(text, 0, &flags->warmup);

@@ -120,9 +120,10 @@ bool peali_plot_svg(const peali_race *race, const peali_origin *host, const char
     int status = to ? pclose(to) : -1;
     if (status == 0 && complete(file))
         return true;
-    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    const bool missing = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 127;
+    if (missing)
         fprintf(stderr, "peal bench: no plot: gnuplot is not installed (Debian: apt-get install gnuplot-nox)\n");
     else
         fprintf(stderr, "peal bench: no plot: %s %s\n", status == 0 ? "a full disk has cut" : "gnuplot failed on", file);
-    return false;
+    return missing;
 }

@@ -34,6 +34,7 @@ struct heat {
     int iters;
     double *samples; /* iters of the first runner, of the second, ... */
     double wrong[PEALI_RUNNERS];
+    int slices[PEALI_RUNNERS]; /* K of the last call */
 };
 
 void peali_race_fail(peali_team *team, const char *who, const char *why)
@@ -145,6 +146,7 @@ static double turn(struct heat *h, int which)
     double us = (double)(peali_clock_ns() - start) / 1e3;
     if (h->race->flags->check)
         h->wrong[which] += (double)wrong(h, runner->peal);
+    h->slices[which] = runner->peal ? peali_comm_slices(h->team->comm, h->kind, h->count, h->type, h->op) : 0;
     h->calls++;
     return us;
 }
@@ -226,16 +228,18 @@ static double predicted_us(const struct heat *h, const peali_runner *runner, siz
 {
     const peal_problem problem = peali_comm_asks(h->team->comm, h->kind);
     const peal_algo *algo = runner->peal ? peali_algo_find(problem.kind, named(h, runner)) : NULL;
-    size_t slice = (size_t)peali_config_get()->slice_bytes;
-    int slices = slice && bytes > slice ? (int)((bytes + slice - 1) / slice) : 1;
-    return algo ? peali_cost(algo, &problem, bytes, &h->race->cost, slices) / 1e3 : 0;
+    return algo ? peali_cost(algo, &problem, bytes, &h->race->cost, h->slices[runner - h->race->runners]) / 1e3 : 0;
 }
 
 /* The bandwidth of the busiest link, over algbw: nccl-tests' factors. */
 static double bus(const peali_race *race)
 {
     double others = (double)(race->team->nranks - 1) / race->team->nranks;
-    return race->flags->kind == PEAL_ALLREDUCE ? 2 * others : peali_race_parts(race) > 1 ? others : 1;
+    switch (race->flags->kind) {
+    case PEAL_ALLREDUCE: return 2 * others;
+    case PEAL_ALLGATHER: case PEAL_REDUCE_SCATTER: return others;
+    default: return 1;
+    }
 }
 
 double peali_median(double *samples, int n)

@@ -118,7 +118,6 @@ bool peali_report_all(const peali_race *race, const peali_origin *host)
     else
         peali_report_winners(race);
     peali_report_steal(peali_steal_since(host->steal));
-    if (race->flags->plot)
-        peali_plot_svg(race, host, race->flags->plot);
-    return !race->flags->json || peali_save_json(race, host, race->flags->json);
+    const bool drawn = !race->flags->plot || peali_plot_svg(race, host, race->flags->plot);
+    return (!race->flags->json || peali_save_json(race, host, race->flags->json)) && drawn;
 }

@@ -38,7 +38,7 @@ void peali_report_steal(double share);
 /* The winners, and the files that the flags ask for: by one rank. False where a file failed; a plot without gnuplot does not. */
 bool peali_report_all(const peali_race *race, const peali_origin *host);
 
-/* Writes FILE; false where that failed, which was printed. */
+/* Writes FILE; false where that failed, which was printed. Without gnuplot there is no plot, and nothing has failed. */
 bool peali_save_json(const peali_race *race, const peali_origin *host, const char *file);
 bool peali_plot_svg(const peali_race *race, const peali_origin *host, const char *file);
 

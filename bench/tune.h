@@ -22,6 +22,9 @@ typedef struct peali_tune_step {
 
 enum { PEALI_TUNE_STEPS = 64 };
 
+/* Do they take the same? */
+bool peali_tune_same(const peali_tune_step *a, const peali_tune_step *b);
+
 typedef struct peali_tune_result {
     int nsteps[PEALI_TUNING_KINDS]; /* 0: that collective was not tuned */
     peali_tune_step steps[PEALI_TUNING_KINDS][PEALI_TUNE_STEPS];

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "report.h"
 #include "tune.h"
 
-static bool same(const peali_tune_step *a, const peali_tune_step *b)
+bool peali_tune_same(const peali_tune_step *a, const peali_tune_step *b)
 {
     return a->best.algo == b->best.algo && a->best.slice_bytes == b->best.slice_bytes && a->flat.algo == b->flat.algo &&
            a->flat.slice_bytes == b->flat.slice_bytes;
@@ -36,7 +37,7 @@ static void print_kind(const peali_tune_result *t, peal_kind kind, FILE *to)
     for (int i = 0; i < t->nsteps[kind]; i++) {
         bool last = i + 1 == t->nsteps[kind];
         char bytes[24] = "inf";
-        if (!last && same(&steps[i], &steps[i + 1]))
+        if (!last && peali_tune_same(&steps[i], &steps[i + 1]))
             continue;
         if (!last)
             peali_bytes_text((size_t)((double)steps[i].bytes * sqrt(t->factor)), bytes);
@@ -75,7 +76,10 @@ static void copy(const peali_tune_result *t, FILE *from, FILE *to)
         fputs("# collective, transport, ranks, bytes up to which the row holds, algorithm, slice_bytes (0: one slice)\n", to);
 }
 
-/* By another file of the same folder, so that no reader sees half a table. A link stays, for what it leads to is replaced. */
+/*
+ * By another file of the same folder, so that no reader sees half a table. A link stays, for what it leads to is replaced; one that
+ * leads nowhere is refused.
+ */
 typedef struct place {
     char file[PATH_MAX], beside[PATH_MAX + sizeof ".new"];
 } place;
@@ -87,10 +91,17 @@ static void find_place(const char *file, place *at)
     snprintf(at->beside, sizeof at->beside, "%s.new", at->file);
 }
 
-static bool complain(const char *file)
+static bool complain(const char *what, const char *file)
 {
-    fprintf(stderr, "peal tune: cannot write %s: %s\n", file, strerror(errno));
+    fprintf(stderr, "peal tune: cannot %s %s: %s\n", what, file, strerror(errno));
     return false;
+}
+
+/* What is there is merged with: it must not count as nothing only because it cannot be read. */
+static bool readable(const char *file)
+{
+    struct stat is;
+    return lstat(file, &is) != 0 ? errno == ENOENT : access(file, R_OK) == 0;
 }
 
 bool peali_tune_may_merge(const char *file)
@@ -98,25 +109,46 @@ bool peali_tune_may_merge(const char *file)
     struct stat is;
     place at;
     find_place(file, &at);
+    if (!readable(file))
+        return complain("read", file);
     if (stat(file, &is) != 0 || S_ISREG(is.st_mode))
-        return peali_flags_writable(at.beside) || complain(file);
+        return peali_flags_writable(at.beside) || complain("write", file);
     fprintf(stderr, "peal tune: %s is no regular file, so no table can be merged into it\n", file);
     return false;
+}
+
+/* Together with the built-in rows. */
+static bool is_table(const place *at)
+{
+    static peali_tuning tuning; /* too large for a stack */
+    char why[PEALI_TUNING_WHY];
+    if (peali_tuning_read(at->beside, &tuning, why))
+        return true;
+    fprintf(stderr, "peal tune: %s stays as it was: with these rows, %s\n", at->file, why);
+    return false;
+}
+
+/* What copied FROM has for others stays. */
+static bool swap(const place *at, FILE *from, FILE *to)
+{
+    struct stat is;
+    bool ok = !ferror(to) && (!from || (fstat(fileno(from), &is) == 0 && fchmod(fileno(to), is.st_mode & 07777) == 0));
+    if (fclose(to) != 0 || !ok)
+        return complain("write", at->file);
+    return is_table(at) && (rename(at->beside, at->file) == 0 || complain("write", at->file));
 }
 
 bool peali_tune_merge(const peali_tune_result *result, const char *file)
 {
     place at;
     find_place(file, &at);
-    FILE *from = fopen(at.file, "r"), *to = fopen(at.beside, "w");
-    if (to) {
-        copy(result, from, to);
-        peali_tune_print(result, to);
-    }
-    bool ok = to && !ferror(to);
-    ok = to && fclose(to) == 0 && ok && rename(at.beside, at.file) == 0;
-    ok = ok || complain(file);
-    if (to && !ok)
+    FILE *from = readable(file) ? fopen(at.file, "r") : NULL, *to = from || errno == ENOENT ? fopen(at.beside, "w") : NULL;
+    if (!to)
+        return complain("write", file);
+    copy(result, from, to);
+    peali_tune_print(result, to);
+    bool ok = swap(&at, from, to);
+    if (!ok)
         remove(at.beside);
     if (from)
         fclose(from);

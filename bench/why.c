@@ -25,9 +25,22 @@ static bool stages(const why *w)
     return strcmp(w->transport, "shm") == 0;
 }
 
-static int hosts(const why *w)
+static bool direct(const why *w)
 {
-    return stages(w) || strcmp(w->transport, "direct") == 0 ? 1 : w->problem->nnodes;
+    return strcmp(w->transport, "direct") == 0;
+}
+
+/* Of a rooted collective, all that the ranks know to be seen are the root's buffers. */
+static bool bounded(const why *w)
+{
+    return stages(w) || (direct(w) && (w->problem->kind == PEAL_BROADCAST || w->problem->kind == PEAL_REDUCE));
+}
+
+static peali_tuning_span rows(const why *w, const peali_tuning *tuning)
+{
+    const peal_problem *p = w->problem;
+    return direct(w) ? peali_tuning_find_seen(tuning, p->kind, "shm", p->nranks, 1) :
+                       peali_tuning_find(tuning, p->kind, w->transport, p->nranks, stages(w) ? 1 : p->nnodes);
 }
 
 static bool decide(why *w)
@@ -36,12 +49,12 @@ static bool decide(why *w)
     const peali_tuning *tuning = peali_config_check() == PEAL_OK ? peali_tuning_get() : NULL;
     if (!tuning)
         return false;
-    w->span = peali_tuning_find(tuning, w->problem->kind, w->transport, w->problem->nranks, hosts(w));
+    w->span = rows(w, tuning);
     w->choice = peali_tuning_choose(w->span, w->problem, w->bytes);
     const peal_algo *forced = config->algo ? peali_algo_find(w->problem->kind, config->algo) : NULL;
     w->algo = forced ? forced : w->choice.algo;
     size_t slice_bytes = config->slice_bytes ? (size_t)config->slice_bytes : forced ? 0 : w->choice.slice_bytes;
-    slice_bytes = stages(w) && (slice_bytes == 0 || slice_bytes > PEALI_TUNING_STAGED) ? PEALI_TUNING_STAGED : slice_bytes;
+    slice_bytes = bounded(w) && (slice_bytes == 0 || slice_bytes > PEALI_TUNING_STAGED) ? PEALI_TUNING_STAGED : slice_bytes;
     w->slices = peali_tuning_slices(w->bytes, slice_bytes);
     if (w->algo && peali_algo_fits(w->algo, w->problem))
         return true;
@@ -72,7 +85,7 @@ static void print_decision(const why *w)
         printf("  no row's algorithm fits, so the first one that does\n");
     if (config->slice_bytes)
         printf("  PEAL_SLICE names the size of a slice: %s%s\n", peali_bytes_text((size_t)config->slice_bytes, size),
-               stages(w) && config->slice_bytes > PEALI_TUNING_STAGED ? "; 16M are staged" : "");
+               bounded(w) && config->slice_bytes > PEALI_TUNING_STAGED ? "; 16M are staged" : "");
 }
 
 static void print_rows(const why *w)

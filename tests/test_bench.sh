@@ -111,7 +111,9 @@ if command -v gnuplot > gnuplot_path; then
     grep -q '<svg' race.svg || die "the plot is no SVG"
     "$peal" bench allreduce --threads 2 -e 16 -n 1 --plot "it's \"a\".svg" > out 2> err || die "a plot"
     grep -q '<svg' "it's \"a\".svg" || die "a plot's name that has quotes"
-    (ulimit -f 4 && trap '' XFSZ && exec "$peal" bench allreduce --threads 2 -e 16 -n 1 --plot cut.svg) 2> err | cat > out
+    (ulimit -f 4 && trap '' XFSZ && "$peal" bench allreduce --threads 2 -e 16 -n 1 --plot cut.svg; echo "exit $?") 2> err |
+        cat > out
+    grep -q 'exit 1' out || die "a plot that was cut is no failure"
     grep -q 'a full disk has cut cut.svg' err || die "nothing says that a plot was cut"
 else
     grep -q 'gnuplot is not installed' err || die "nothing says that gnuplot is missing"
@@ -176,6 +178,23 @@ ln -s plain link_to_table
 [ -L link_to_table ] && [ ! -L plain ] || die "tune replaced a link"
 PEAL_TUNING=plain "$peal" show --why reduce 16 -n 9 --net shm > out 2> err || die "a table whose last line had no end is broken"
 grep -q '^  by line 1 of plain' out && grep -q '^allreduce *shm *2 *inf ' plain || die "a merged table lacks a row"
+ln -s nowhere/table link_to_nothing
+refuses 2 "cannot read link_to_nothing" tune --threads 2 -o link_to_nothing
+chmod 600 plain
+rows=$((1024 - $(grep -c '^[a-z]' "${0%/*}/../src/sched/tuning.txt") - $(grep -c '^[a-z]' plain))) # as many as fit
+for n in $(seq 10 $((9 + rows))); do echo "reduce shm $n inf binomial 0"; done >> plain
+cp plain before
+"$peal" tune --threads 2 -e 64K -n 1 -o plain > out 2> err && die "peal tune made a table that nobody can read"
+grep -q 'plain stays as it was: with these rows, its [0-9]* rows and the built-in ones are more than 1024' err ||
+    die "too many rows are not named"
+cmp plain before || die "a table does not stay as it was"
+sed -i '20,$d' plain
+"$peal" tune --threads 2 reduce -e 16 -n 1 -o plain > out 2> err || die "tune into a long table"
+[ "$(stat -c %a plain)" = 600 ] || die "a merged table has lost its mode"
+PEAL_TUNING=plain "$peal" show --why reduce 1M -n 9 --net direct > out 2> err || die "show --why of buffers that are seen"
+grep -q '^  by line 1 of plain$' out || die "rows of shm do not hold for buffers that are seen"
+"$peal" show --why broadcast 64M -n 4 --net direct > out 2> err || die "show --why of a long broadcast"
+grep -q ' K 4, W 4$' out || die "a long broadcast is not staged in slices"
 PEAL_TUNING=table "$peal" show --why allreduce 1M -n 2 --net shm > out 2> err || die "show --why by a table"
 grep -q '^  by line [0-9]* of table$' out || die "show --why does not name the table"
 "$peal" show --why allreduce 1M -n 16 > out 2> err || die "show --why"
@@ -209,6 +228,13 @@ PEAL_NODES=2,2 "$peal" bench allreduce --threads 4 -b 16 -e 16 > out 2> err && d
 grep -q 'wrong value PEAL_NODES=2,2' err || die "PEAL_NODES=2,2 is not named"
 PEAL_ALGO=ring "$peal" bench allreduce --threads 2 -e 16 -n 1 > out 2> err || die "PEAL_ALGO"
 grep -q ' ring \*' out || die "PEAL_ALGO is not what auto takes"
+PEAL_ALGO=hierarchical_grid PEAL_NODES=1+2 "$peal" bench broadcast --threads 3 -e 16 -n 1 > out 2> err || die "PEAL_ALGO of others"
+grep -q 'PEAL_ALGO hierarchical_grid does not fit allreduce among 3 ranks on 2 nodes' err || die "what PEAL_ALGO does not fit"
+PEAL_NODES=1+2 refuses 2 "none of --algo hierarchical_grid fits 3 ranks on 2 nodes" bench allreduce --threads 3 -e 16 \
+    --algo hierarchical_grid
+refuses 2 "wrong value '1e-320'" sim allreduce -n 4 --reduce 1e-320
+"$peal" bench allgather --threads 1 -b 64 -e 64 -n 1 -d double > out 2> err || die "a race of one rank"
+tail -n 1 out | grep -q ' 0.000 *0 *1$' || die "one rank has a bus"
 for kind in allgather reduce_scatter broadcast reduce; do
     "$peal" bench $kind --threads 3 -b 48 -e 48K -f 32 -n 2 --algo all --inplace both -t double > out 2> err || die "bench $kind"
 done

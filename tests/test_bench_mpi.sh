@@ -77,5 +77,7 @@ grep -q 'no communicator: rank [01] runs a libpeal of other sources than rank [0
 [ $? = 2 ] && grep -q 'mpirun -n 4' out || die "a lone process is not told what to do"
 PMI_SIZE=4 PMI_RANK=0 "$peal" bench allreduce -b 16 -e 16 > out 2>&1
 [ $? = 2 ] && grep -q 'another MPI' out || die "a process of another MPI's launcher is not told so"
+"$@" -n 2 "$peal" bench broadcast --vs mpi -t int8 -e 2G > out 2>&1 && die "more elements than MPI counts are not refused"
+grep -q 'counts end at 2147483647, and -e 2147483648 has more elements of int8' out || die "what MPI does not count is not named"
 LD_PRELOAD=libpeal_mpi.so "$peal" bench allreduce --vs mpi > out 2>&1
 [ $? = 2 ] && grep -q 'against itself' out || die "a race against itself is not refused"

@@ -97,15 +97,27 @@ static peal_op any_op(peal_type type)
     return (peal_op)op;
 }
 
-const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op)
+/* What such a call takes; its algorithm is NULL where there is none. */
+static peali_job choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op)
 {
     bool moves = kind == PEAL_ALLGATHER || kind == PEAL_BROADCAST;
     peali_job job = {.count = count, .type = type, .op = moves ? any_op(type) : op};
     if (kind == PEAL_BARRIER)
         job = (peali_job){.count = 1, .type = PEAL_BYTE, .op = PEAL_BAND};
-    if (!comm || kind < 0 || kind >= PEAL_KIND_COUNT || !peal_op_takes(job.op, job.type))
-        return NULL;
-    return peali_select(comm, kind, &job) ? job.algo->name : NULL;
+    if (comm && kind >= 0 && kind < PEAL_KIND_COUNT && peal_op_takes(job.op, job.type))
+        (void)peali_select(comm, kind, &job);
+    return job;
+}
+
+const char *peal_comm_choice(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op)
+{
+    const peali_job job = choice(comm, kind, count, type, op);
+    return job.algo ? job.algo->name : NULL;
+}
+
+int peali_comm_slices(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op)
+{
+    return choice(comm, kind, count, type, op).slices;
 }
 
 static long *tally_of(peal_comm *comm, const peali_job *job)

@@ -146,16 +146,17 @@ peal_status peal_comm_force(peal_comm *comm, peal_kind kind, const char *algo)
         return PEAL_ERR_INVALID;
     }
     peal_problem problem = peali_comm_problem(comm, kind, PEAL_SUM, 0);
-    const char *name = algo ? algo : peali_config_get()->algo; /* which fitted, or there were no communicator */
+    const char *name = algo ? algo : peali_config_get()->algo;
     const peal_algo *found = name ? peali_algo_find(problem.kind, name) : NULL;
-    if (algo && (!found || !peali_algo_fits(found, &problem))) {
+    const bool fits = found && peali_algo_fits(found, &problem);
+    if (algo && !fits) {
         char valid[512];
         names(&problem, valid, sizeof valid);
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, comm->rank, "%s: no algorithm %s for %d ranks on %d node%s; take one of:%s",
                   peal_kind_name(kind), algo, comm->nranks, comm->nnodes, comm->nnodes > 1 ? "s" : "", valid);
         return PEAL_ERR_INVALID;
     }
-    comm->forced[kind] = found;
+    comm->forced[kind] = fits ? found : NULL;
     note_forced(comm);
     return PEAL_OK;
 }
@@ -209,17 +210,19 @@ peal_status peal_comm_premul(peal_comm *comm, const void *scalar, peal_type type
     return PEAL_OK;
 }
 
-/* PEAL_MAX_CTAS, PEAL_SLICE, and PEAL_ALGO, which holds for the kinds that have an algorithm of that name. */
-static peal_status force_configured(peal_comm *comm)
+/* PEAL_MAX_CTAS, PEAL_SLICE, and PEAL_ALGO, which holds for the kinds that have an algorithm of that name, where it fits. */
+static void force_configured(peal_comm *comm)
 {
     const char *name = peali_config_get()->algo;
     peal_comm_force_slice(comm, 0);
     comm->max_ctas = peali_config_get()->max_ctas;
-    for (int kind = 0; name && kind < PEAL_KIND_COUNT; kind++)
-        if (peali_algo_find(peali_comm_schedules((peal_kind)kind), name) &&
-            peal_comm_force(comm, (peal_kind)kind, name) != PEAL_OK)
-            return PEAL_ERR_CONFIG;
-    return PEAL_OK;
+    for (int kind = 0; name && kind < PEAL_KIND_COUNT; kind++) {
+        const bool known = peal_comm_force(comm, (peal_kind)kind, NULL) == PEAL_OK && peali_algo_find((peal_kind)kind, name);
+        if (known && !comm->forced[kind] && comm->rank == 0)
+            peali_log(PEALI_LOG_WARN, PEALI_SUB_INIT, comm->rank, "PEAL_ALGO %s does not fit %s among %d ranks on %d node%s, which "
+                      "the table decides", name, peal_kind_name((peal_kind)kind), comm->nranks, comm->nnodes,
+                      comm->nnodes > 1 ? "s" : "");
+    }
 }
 
 /*
@@ -430,12 +433,10 @@ static peal_status settle(const peali_bootstrap *boot, peal_comm *comm, const he
     }
     if (status == PEAL_OK)
         status = find_levels(boot, comm, all);
-    if (status == PEAL_OK) {
-        peali_select_begin(comm);
-        status = force_configured(comm);
-    }
     if (status != PEAL_OK)
         return status;
+    peali_select_begin(comm);
+    force_configured(comm);
     setting->shown[setting->me]->refs = setting->nreach; /* before any other rank can release it: the second allgather */
     return peali_runner_create(setting, &comm->runner);
 }

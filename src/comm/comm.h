@@ -107,6 +107,9 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peali_comm_copy(const peal_comm *comm, v
 /* What a sum, or another call of KIND with root 0, asks of an algorithm on COMM, whose table of nodes it holds. Threads: any. */
 peal_problem peali_comm_asks(const peal_comm *comm, peal_kind kind);
 
+/* Into how many slices such a call is cut; as peal_comm_choice. */
+PEAL_PUBLIC int peali_comm_slices(const peal_comm *comm, peal_kind kind, size_t count, peal_type type, peal_op op);
+
 /* Calls started on COMM so far by algorithm, and barriers: NAME and CALLS of entry INDEX 0, 1, ...; 0 past the last. */
 PEAL_PUBLIC int peali_comm_tally(const peal_comm *comm, int index, peal_kind *kind, const char **name, long *calls);
 

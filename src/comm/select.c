@@ -5,8 +5,6 @@
  */
 #include "comm/select.h"
 
-#include <string.h>
-
 enum {
     RAIL_BYTES = 64 << 10, /* less than that is not worth a rail of its own */
 };
@@ -22,11 +20,9 @@ void peali_select_begin(peal_comm *comm)
     const peali_tuning *tuning = peali_tuning_get();
     for (int kind = 0; kind < PEAL_KIND_COUNT; kind++) {
         peal_kind from = peali_comm_schedules((peal_kind)kind);
-        peali_tuning_span any = peali_tuning_find(tuning, from, peal_comm_transport(comm), comm->nranks, hosts(comm));
-        peali_tuning_span direct = peali_tuning_find(tuning, from, "direct", comm->nranks, 1);
-        bool has = direct.nrows > 0 && strcmp(direct.rows->transport, "direct") == 0 && direct.rows->given >= any.rows->given;
-        comm->tuned[0][kind] = any;
-        comm->tuned[1][kind] = has ? direct : any;
+        const char *transport = peal_comm_transport(comm);
+        comm->tuned[0][kind] = peali_tuning_find(tuning, from, transport, comm->nranks, hosts(comm));
+        comm->tuned[1][kind] = peali_tuning_find_seen(tuning, from, transport, comm->nranks, hosts(comm));
     }
 }
 

@@ -124,7 +124,7 @@ static bool take(reading *r, const char *line)
     if (!fill(r, word, &row) || !in_order(r, &row))
         return false;
     if (r->to->nrows == PEALI_TUNING_ROWS)
-        return broken(r, "with the built-in rows these are more than %d", PEALI_TUNING_ROWS);
+        return broken(r, "these are more than %d rows", PEALI_TUNING_ROWS);
     r->to->rows[r->to->nrows++] = row;
     return true;
 }
@@ -137,7 +137,7 @@ static bool take_file(reading *r, FILE *file)
         if (!take(r, line))
             return false;
         if (!whole)
-            return broken(r, "it is longer than %zu bytes", sizeof line - 2);
+            return broken(r, "it is longer than %zu bytes, or has a zero byte", sizeof line - 2);
     }
     if (ferror(file)) {
         snprintf(r->why, PEALI_TUNING_WHY, "it cannot be read: %s", strerror(errno));
@@ -170,8 +170,11 @@ bool peali_tuning_read(const char *path, peali_tuning *tuning, char why[PEALI_TU
         return false;
     reading r = {tuning, tuning->nrows, 0, why};
     for (int i = 0; peali_tuning_lines[i]; i++)
-        if (!take(&r, peali_tuning_lines[i]))
+        if (!take(&r, peali_tuning_lines[i])) {
+            snprintf(why, PEALI_TUNING_WHY, "its %d rows and the built-in ones are more than %d", tuning->ngiven,
+                     PEALI_TUNING_ROWS);
             return false;
+        }
     return closed(&r);
 }
 
@@ -258,6 +261,14 @@ peali_tuning_span peali_tuning_find(const peali_tuning *tuning, peal_kind kind, 
             span = nearest(tuning, ranges[i], kind, transport, nranks);
     }
     return span;
+}
+
+peali_tuning_span peali_tuning_find_seen(const peali_tuning *tuning, peal_kind kind, const char *transport, int nranks, int nhosts)
+{
+    const peali_tuning_span any = peali_tuning_find(tuning, kind, transport, nranks, nhosts);
+    const peali_tuning_span direct = peali_tuning_find(tuning, kind, "direct", nranks, 1);
+    const bool has = direct.nrows > 0 && strcmp(direct.rows->transport, "direct") == 0;
+    return has && direct.rows->given >= any.rows->given ? direct : any;
 }
 
 /* On one node levels only add rounds. */

@@ -45,7 +45,8 @@ typedef struct peali_tuning_row {
     const peal_algo *algo;
 } peali_tuning_row;
 
-/* Plain data. The rows of a file come first, then the built-in ones, for the collectives and transports that the file lacks. */
+/* Plain data. The rows of a file come first, then the built-in ones, for the collectives and transports that the file lacks. A file
+ * that has a collective for `shm` has it for `direct`, too. */
 typedef struct peali_tuning {
     int nrows, ngiven;
     peali_tuning_row rows[PEALI_TUNING_ROWS];
@@ -76,6 +77,9 @@ typedef struct peali_tuning_span {
     int nrows;
 } peali_tuning_span;
 peali_tuning_span peali_tuning_find(const peali_tuning *tuning, peal_kind kind, const char *transport, int nranks, int nhosts);
+
+/* Where all buffers were seen: rows of `direct`, unless a file has some for TRANSPORT, and none for that. */
+peali_tuning_span peali_tuning_find_seen(const peali_tuning *tuning, peal_kind kind, const char *transport, int nranks, int nhosts);
 
 typedef struct peali_tuning_choice {
     const peal_algo *algo;
