@@ -79,15 +79,15 @@ int main(void)
         work *f;
     } works[] = {{"malloc, write, free", write_one}, {"four of them", write_four}, {"calloc, write, free", zero_one},
                  {"realloc by 64 KiB", grow}};
-    printf("%-20s %4s %12s %12s %8s\n", "us", "MiB", "peal", "glibc", "ratio");
+    printf("%-20s %6s %12s %12s %8s\n", "us", "KiB", "peal", "glibc", "ratio");
     for (size_t w = 0; w < sizeof works / sizeof *works; w++)
-        for (size_t mib = 1; mib <= 64; mib *= 4) {
+        for (size_t kib = 256; kib <= 64 << 10; kib *= 4) {
             double best[2] = {1e30, 1e30};
             for (int turn = 0; turn < TURNS; turn++) {
-                double us = microseconds(works[w].f, &heaps[turn % 2], mib << 20);
+                double us = microseconds(works[w].f, &heaps[turn % 2], kib << 10);
                 best[turn % 2] = us < best[turn % 2] ? us : best[turn % 2];
             }
-            printf("%-20s %4zu %12.1f %12.1f %8.2f\n", works[w].name, mib, best[0], best[1], best[0] / best[1]);
+            printf("%-20s %6zu %12.1f %12.1f %8.2f\n", works[w].name, kib, best[0], best[1], best[0] / best[1]);
         }
     return 0;
 }

@@ -20,7 +20,7 @@
 
 /* The largest extent that waits, and the most that all come to: as glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, mallopt(3). */
 static const size_t KEPT_BLOCK = (size_t)32 << 20, KEPT_ALL = (size_t)64 << 20;
-enum { KEPT = 64, WHOLE = 2 << 20 }; /* WHOLE: bytes of a huge page */
+enum { KEPT = (64 << 20) / PEALI_BLOCK_LEAST, WHOLE = 2 << 20 }; /* as many as there may be; bytes of a huge page */
 
 /* One word is all of an extent: its first page, above whether it was TAKEN at once, and the number of its pages, which is not 0. */
 #define TAKEN ((uint64_t)1 << 31)

