@@ -21,7 +21,7 @@ enum {
     F_THREADS = 256, F_MEM,
 };
 static const double CLOSE = 1.05; /* as good as the best: then what the size before took stays */
-static const double LONGEST = 1ll << 40; /* bytes: no table has rows beyond */
+static const double LONGEST = 1ll << 40; /* bytes: beyond these the table in use is not asked */
 static const double HOPELESS = 2; /* times the best in the first look */
 static const double FINAL_S = 0.8; /* what the finalists' calls may take together, where they are not LEAST_CALLS */
 

@@ -142,13 +142,17 @@ bool peali_tune_merge(const peali_tune_result *result, const char *file)
 {
     place at;
     find_place(file, &at);
-    FILE *from = readable(file) ? fopen(at.file, "r") : NULL, *to = from || errno == ENOENT ? fopen(at.beside, "w") : NULL;
-    if (!to)
-        return complain("write", file);
-    copy(result, from, to);
-    peali_tune_print(result, to);
-    bool ok = swap(&at, from, to);
-    if (!ok)
+    FILE *from = fopen(at.file, "r");
+    if (!from && errno != ENOENT)
+        return complain("read", file);
+    FILE *to = fopen(at.beside, "w");
+    bool ok = to || complain("write", file);
+    if (to) {
+        copy(result, from, to);
+        peali_tune_print(result, to);
+        ok = swap(&at, from, to);
+    }
+    if (to && !ok)
         remove(at.beside);
     if (from)
         fclose(from);
