@@ -78,7 +78,7 @@ fi
 
 # shellcheck disable=SC2086
 if build $tsan; then
-    check build-tsan threads --suite unit --suite exec --no-suite mpi -t 4
+    check build-tsan threads --suite unit --suite exec --no-suite mpi --no-suite single -t 4
 fi
 
 python3 tests/tally.py < "$logs"

@@ -373,7 +373,7 @@ static void every_pair(void **state, void (*f)(struct world *w))
 static void shapes(struct world *w)
 {
     static const int nsrcs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, MAX_K};
-    for (size_t i = 0; i < sizeof nsrcs / sizeof nsrcs[0]; i++) {
+    for (size_t i = 0; i < sizeof nsrcs / sizeof nsrcs[0]; i += ONE_OF > 1 ? 3 : 1) {
         int nsrc = nsrcs[i];
         place(w, nsrc);
         fill(w, nsrc, MEDIUM);
@@ -443,7 +443,7 @@ static void every_half(struct world *w)
 {
     enum { PIECE = 16384, OTHERS = 12 };
     for (unsigned from = 0; narrow(w->type) && w->bytes == 2 && from < 65536; from += PIECE)
-        for (unsigned other = 0; other < OTHERS; other++) {
+        for (unsigned other = 0; other < OTHERS; other += ONE_OF) {
             place(w, 2);
             for (unsigned e = 0; e < PIECE; e++) {
                 uint64_t pair[2] = {from + e, other < OTHERS / 2 ? odd(w->type, 2 + other) : draw(w->type, 2)};
@@ -565,7 +565,7 @@ static void quotients(struct world *w)
     static const int32_t divisors[] = {1, 2, 3, 5, 7, 16, 127, 128, 1000, 65535, 65536, 99991, 16777217, INT32_MAX};
     if (w->op != PEAL_SUM)
         return;
-    for (size_t d = 0; d < sizeof divisors / sizeof divisors[0]; d++)
+    for (size_t d = 0; d < sizeof divisors / sizeof divisors[0]; d += ONE_OF)
         for (size_t k = 0; k <= SMALL + 4; k++) {
             size_t count = k <= SMALL ? k : LARGE; /* at last 4 times 20,011: all 65,536 values of 16 bits */
             place(w, 0);

@@ -82,15 +82,19 @@ static void fill(const gpus_call *c, int rank, size_t elements, unsigned char *t
     size_t size = peal_type_bytes(c->job.type);
     bool bytes = any_order(&c->job) || c->algo->in_rank_order || c->job.kind == PEAL_BROADCAST || c->job.kind == PEAL_ALLGATHER;
     const uint32_t first = c->seed * 31 + (uint32_t)rank * 7919;
-    for (size_t i = 0, word = 0; i < elements * size && bytes; i++, word >>= 8) {
-        word = i % 4 == 0 ? mix((uint32_t)i + first) : word;
-        to[i] = (unsigned char)word & (c->job.type == PEAL_BOOL ? 1 : 255);
+    for (size_t i = 0; i < elements * size && bytes; i += sizeof(uint32_t)) {
+        const uint32_t word = mix((uint32_t)i + first) & (c->job.type == PEAL_BOOL ? 0x01010101 : UINT32_MAX);
+        memcpy(to + i, &word, elements * size - i < sizeof word ? elements * size - i : sizeof word);
     }
     peal_type part = c->job.type;
     part = part == PEAL_COMPLEX_FLOAT ? PEAL_FLOAT : part == PEAL_COMPLEX_DOUBLE ? PEAL_DOUBLE : part;
     uint32_t least = part > PEAL_FP8_E5M2 || c->job.op == PEAL_PROD; /* sums of 3 bits are exact up to 8 */
-    for (size_t i = 0; i < elements * size / peal_type_bytes(part) && !bytes; i++)
-        put_number(part, to + i * peal_type_bytes(part), least + mix((uint32_t)i + c->seed + (uint32_t)rank * 131) % 2);
+    const size_t each = peal_type_bytes(part);
+    unsigned char numbers[2][8];
+    for (uint32_t k = 0; k < 2 && !bytes; k++)
+        put_number(part, numbers[k], least + k);
+    for (size_t i = 0; i < elements * size / each && !bytes; i++)
+        memcpy(to + i * each, numbers[mix((uint32_t)i + c->seed + (uint32_t)rank * 131) % 2], each);
 }
 
 /* What a premultiplied sum multiplies the elements of RANK by, over and over: small where sums are in no order. */
