@@ -151,7 +151,7 @@ grep -q '^program allreduce ring rank 0 of 4' out || die "show has no program"
 "$peal" check --algo ring -n 8 > out 2> err || die "check"
 "$peal" check --programs --algo ring -n 8 > out 2> err || die "check of programs"
 tail -n 1 out | grep -q '^[0-9]* programs$' || die "check of programs does not end on its total"
-"$peal" sim allreduce -n 64 -b 16 -e 64M -f 8 --algo all > out 2> err || die "sim"
+"$peal" sim allreduce -n 32 -b 16 -e 64M -f 8 --algo all > out 2> err || die "sim"
 [ "$(grep -c 'winner$' out)" = 8 ] || die "sim has no winner for each of 8 sizes"
 grep -q '^ *16 recursive_doubling .*winner$' out || die "sim: 16 bytes are not won by the fewest rounds"
 

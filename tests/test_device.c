@@ -64,7 +64,7 @@ static void any_bits(seat *s)
 {
     static const peal_type types[] = {PEAL_FP8_E4M3, PEAL_FP8_E5M2, PEAL_FP16, PEAL_BF16, PEAL_FLOAT, PEAL_DOUBLE};
     static const peal_op ops[] = {PEAL_SUM, PEAL_PROD, PEAL_MIN, PEAL_MAX, PEAL_AVG};
-    static const size_t counts[] = {3000, 200000};
+    static const size_t counts[] = {3000, 200000 / ONE_OF};
     for (size_t i = 0; i < 6 * 5 * 2; i++) {
         deed d = {.kind = PEAL_ALLREDUCE, .count = counts[i / 30], .type = types[i % 6], .op = ops[i / 6 % 5], .seed = DEED_ANY};
         if (peal_op_takes(d.op, d.type) && deed_on_gpus(d.type, d.op))
