@@ -90,6 +90,7 @@ enum {
     STREAM_LEAST = 8 << 20, /* bytes that any last-level caches hold: to ask for their size takes tens of milliseconds */
     STREAM_RANKS = 4,
     STREAM_COLD = 16 << 10,
+    STREAM_RANK = 16 << 20, /* bytes of a rank's IN and OUT: of more than that it finds little in the caches, whatever they hold */
 };
 
 /*
@@ -120,13 +121,25 @@ static size_t calls_in_caches(const peali_plan *plan, const peali_task *task)
  * Ordinary memory, into which each rank copies what has landed for it, took 0.83, 0.86 and 0.85 of the time in ever other buffers
  * of 256 KiB, 1 and 4 MiB on 4 ranks of those cores, 0.83, 0.85 and 0.83 on 16, and 0.79, 0.78 and 0.76 on 30, and as long in the
  * same; but 0.88 in the same of 4 MiB on 30, which with the areas are a bit more than the 300 MiB of those caches.
+ *
+ * The caches of a host are not one rank's: long vectors stream also where few ranks would leave them room. The same buffers over
+ * and over, streamed, by time of a call, and of a call and of reading its result (16 cores of a virtual machine, of whose host the
+ * 300 MiB are; vectors of 8, 16 and 32 MiB, of all ranks for allgather and reduce-scatter):
+ *
+ *     ranks   seen: allreduce                   broadcast                         ordinary: allreduce
+ *         2   0.64 0.98  0.59 0.74  0.63 0.78   0.94 1.38  0.79 1.14  0.60 0.82   0.87 0.95  0.81 0.82  0.94 0.96
+ *         3   0.90 1.23  0.68 0.79  0.80 0.91   1.00 1.12  0.74 0.94  0.68 0.81   0.80 0.83  0.92 0.97  0.79 0.83
+ *         4   0.73 1.09  0.61 0.77  streams     1.00 1.50  0.64 0.88  0.67 0.79   0.87 0.98  0.80 0.84  streams
+ *             allgather                         reduce-scatter                    reduce
+ *         4   0.77 0.98  0.68 0.85  0.77 0.89   0.85 1.00  0.85 0.93  0.87 0.94   0.86 1.09  0.84 0.92  streams
  */
 static void choose_stream(const peali_task *task, peali_plan *plan)
 {
-    bool few = plan->divide || task->reach->nranks < STREAM_RANKS;
-    bool cold = plan->job.kind == PEAL_ALLREDUCE && plan->wanted.bytes >= STREAM_COLD;
-    plan->warm = few || task->stream ? 0 : calls_in_caches(plan, task);
-    if (task->stream || (!few && plan->warm == 0))
+    const bool few = plan->divide || task->reach->nranks < STREAM_RANKS;
+    const bool cold = plan->job.kind == PEAL_ALLREDUCE && plan->wanted.bytes >= STREAM_COLD;
+    const bool longs = !plan->divide && task->reach->nranks > 1 && plan->given.bytes + plan->wanted.bytes > STREAM_RANK;
+    plan->warm = few || longs || task->stream ? 0 : calls_in_caches(plan, task);
+    if (task->stream || longs || (!few && plan->warm == 0))
         plan->stream = PEALI_STREAM_ALL;
     else
         plan->stream = !few && cold ? PEALI_STREAM_COLD : PEALI_STREAM_NONE;
