@@ -587,10 +587,10 @@ int main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(ranks_fork),
     };
-    pid_t pid;
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED)
         return 1;
+    pid_t pid;
     start(&pid, 1, meets);
     if (wait_for(pid) != 0) {
         printf("skipped: not even one process meets; PEAL_LOG=info says why\n");
