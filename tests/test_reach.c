@@ -279,7 +279,7 @@ static int32_t slots_of_one(int n, size_t count, int32_t *all)
     assert_int_equal(peali_lower_all(job.algo, &problem, &(peali_reach){n, ranks, PEALI_PUSH}, programs), PEAL_OK);
     assert_int_equal(peali_plan_make(programs[0], &job, &plan), PEAL_OK);
     for (int32_t slot = 0; slot < programs[0]->nland; slot++)
-        alone += plan->alone[slot];
+        alone += peali_plan_alone(plan, slot);
     *all = programs[0]->nland;
     peali_plan_free(&plan);
     for (int r = 0; r < n; r++)

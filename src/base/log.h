@@ -19,7 +19,7 @@ enum peali_log_subsys { PEALI_SUB_INIT, PEALI_SUB_COLL, PEALI_SUB_NET, PEALI_SUB
 PEAL_PUBLIC bool peali_log_on(enum peali_log_level level, enum peali_log_subsys subsys);
 
 /* Writes one line (rank below 0: no rank is named). Warnings pass every filter. Threads: any. */
-__attribute__((format(printf, 4, 5))) PEAL_PUBLIC void peali_log(enum peali_log_level level, enum peali_log_subsys subsys,
+__attribute__((cold, format(printf, 4, 5))) PEAL_PUBLIC void peali_log(enum peali_log_level level, enum peali_log_subsys subsys,
                                                                  int rank, const char *format, ...);
 
 /* This process' rank as its launcher named it; "x": it did not. */

@@ -6,6 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * A variable of each thread, found without a call. For a few words: glibc sets 512 bytes aside for those of libraries that are
+ * loaded late (its manual: rtld.optional_static_tls).
+ */
+#define PEALI_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+
 /* Starts RUN in a thread that takes no signals: they are the program's. 0, or an errno where there can be none. */
 int peali_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 

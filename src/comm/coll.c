@@ -82,10 +82,10 @@ static peal_status check(const peal_comm *comm, const peali_call *c)
     return check_buffers(comm, c, c->count * elem);
 }
 
-/* Of a call that is KNOWN all but the buffers was right. A premultiplied sum asks for more. */
-static peal_status recheck(const peal_comm *comm, const peali_call *c, bool known)
+/* Of a call that is KNOWN, as R, all but the buffers was right. A premultiplied sum asks for more. */
+static peal_status recheck(const peal_comm *comm, const peali_call *c, const peali_recent *r, bool known)
 {
-    return known && c->op != PEAL_PREMUL_SUM ? check_buffers(comm, c, c->count * peal_type_bytes(c->type)) : check(comm, c);
+    return known && c->op != PEAL_PREMUL_SUM ? check_buffers(comm, c, c->count * r->plan->elem_bytes) : check(comm, c);
 }
 
 /* Nothing is combined: any op will do that the type takes. */
@@ -141,16 +141,15 @@ static void learn(peal_comm *comm)
     int seen = peali_run_seen(comm->runner);
     if (seen < 0 && comm->size >= peali_select_pushed(comm->kind))
         seen = peali_run_look(comm->runner, class_of(comm));
-    uint64_t bit = (uint64_t)1 << comm->size;
-    if (seen >= 0)
-        comm->seen[comm->kind] = seen ? comm->seen[comm->kind] | bit : comm->seen[comm->kind] & ~bit;
+    uint64_t *all = &comm->seen[comm->kind];
+    if (seen >= 0 && (*all >> comm->size & 1) != (uint64_t)seen)
+        *all ^= (uint64_t)1 << comm->size;
 }
 
 /* Is the plan of R, which is of a call like C, still what C takes? */
 static bool holds(const peal_comm *comm, const peali_recent *r, const peali_call *c)
 {
-    return r->made == comm->plans.made && r->forced == comm->forced[c->kind] &&
-           r->slice_bytes == comm->slice_bytes && r->seen == (comm->seen[c->kind] >> r->size & 1);
+    return r->made == comm->plans.made && r->seen == (comm->seen[c->kind] >> r->size & 1);
 }
 
 /* Chooses the algorithm of such a call, and remembers its plan. PART: of a call that others may be in, which fails then. */
@@ -170,8 +169,8 @@ static peal_status choose(peal_comm *comm, const peali_call *c, bool part, peali
     if (status != PEAL_OK)
         return status;
     int size = peali_select_size(comm, c->kind, &job);
-    *r = (peali_recent){c->count, c->kind, c->type, c->op, c->root, size, comm->seen[c->kind] >> size & 1, comm->forced[c->kind],
-                        comm->slice_bytes, comm->plans.made, plan, tally_of(comm, &job)};
+    *r = (peali_recent){c->count, c->kind, c->type, c->op, c->root, size, comm->seen[c->kind] >> size & 1, comm->plans.made, plan,
+                        tally_of(comm, &job)};
     return PEAL_OK;
 }
 
@@ -208,18 +207,20 @@ void peali_comm_refuse(peal_comm *comm)
 
 static peal_status begin_on_host(peal_comm *comm, const peali_call *c, peali_recent *r, bool known)
 {
-    const peali_job empty = {.kind = c->kind, .type = c->type, .op = c->op, .root = c->root};
-    peal_status status = c->count > 0 ? start(comm, c, NULL, r, known) : PEAL_OK;
-    if (c->count == 0)
-        peali_run_nothing(comm->runner, &empty, comm->sequence);
-    else if (status != PEAL_OK)
+    peal_status status = PEAL_OK;
+    if (c->count > 0)
+        status = start(comm, c, NULL, r, known);
+    else
+        peali_run_nothing(comm->runner, &(peali_job){.kind = c->kind, .type = c->type, .op = c->op, .root = c->root},
+                          comm->sequence);
+    if (status != PEAL_OK)
         peali_run_refused(comm->runner, comm->sequence);
     peali_coll_number(comm, status);
     return status;
 }
 
-/* Starts the call and gives its request; one of nothing, and one that is enqueued, is over at once. */
-static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **request)
+/* Starts the call, or (AT_ONCE) goes on with it; gives its request. One of nothing, and one that is enqueued, is over at once. */
+static peal_status begin(peal_comm *comm, const peali_call *c, bool at_once, peal_request **request)
 {
     if (!comm || !request) {
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, -1, "peal_i%s: %s is NULL", peal_kind_name(c->kind), comm ? "request" : "comm");
@@ -234,7 +235,7 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
         return peali_coll_refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
     peali_recent *r = recent(comm, c);
     const bool known = alike(r, c);
-    peal_status status = recheck(comm, c, known);
+    peal_status status = recheck(comm, c, r, known);
     if (status != PEAL_OK)
         peali_run_refused(comm->runner, comm->sequence);
     else
@@ -249,7 +250,7 @@ static peal_status begin(peal_comm *comm, const peali_call *c, peal_request **re
     else
         status = device ? peali_device_call(comm, c) : begin_on_host(comm, c, r, known);
     if (status == PEAL_OK)
-        *request = peali_request_begin(comm, !device && c->count > 0);
+        *request = peali_request_begin(comm, !device && c->count > 0, at_once);
     return status;
 }
 
@@ -260,7 +261,7 @@ static peal_status collective(peal_comm *comm, const peali_call *c)
         return PEAL_ERR_INVALID;
     }
     peal_request *request;
-    peal_status status = begin(comm, c, &request);
+    peal_status status = begin(comm, c, true, &request);
     return status == PEAL_OK ? peali_request_finish(request) : status;
 }
 
@@ -271,7 +272,7 @@ peal_status peali_coll_gather(peal_comm *comm, const peali_signature *as, const 
     peal_status status = start(comm, &c, as, r, alike(r, &c));
     if (status != PEAL_OK)
         peali_run_lost(comm->runner, as, status);
-    return peali_request_finish(peali_request_begin(comm, true));
+    return peali_request_finish(peali_request_begin(comm, true, true));
 }
 
 peal_status peal_allreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,
@@ -325,38 +326,38 @@ peal_status peal_barrier(peal_comm *comm, void *stream)
 peal_status peal_ibarrier(peal_comm *comm, void *stream, peal_request **request)
 {
     peali_call c = barrier_call(comm, stream);
-    return begin(comm, &c, request);
+    return begin(comm, &c, false, request);
 }
 
 peal_status peal_iallreduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, peal_comm *comm,
                             void *stream, peal_request **request)
 {
-    return begin(comm, &(peali_call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream}, request);
+    return begin(comm, &(peali_call){PEAL_ALLREDUCE, sendbuf, recvbuf, count, type, op, 0, stream}, false, request);
 }
 
 peal_status peal_iallgather(const void *sendbuf, void *recvbuf, size_t sendcount, peal_type type, peal_comm *comm, void *stream,
                             peal_request **request)
 {
-    return begin(comm, &(peali_call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, any_op(type), 0, stream}, request);
+    return begin(comm, &(peali_call){PEAL_ALLGATHER, sendbuf, recvbuf, sendcount, type, any_op(type), 0, stream}, false, request);
 }
 
 peal_status peal_ireduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount, peal_type type, peal_op op, peal_comm *comm,
                                  void *stream, peal_request **request)
 {
-    return begin(comm, &(peali_call){PEAL_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, type, op, 0, stream}, request);
+    return begin(comm, &(peali_call){PEAL_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, type, op, 0, stream}, false, request);
 }
 
 peal_status peal_ibroadcast(void *buffer, size_t count, peal_type type, int root, peal_comm *comm, void *stream,
                             peal_request **request)
 {
-    return begin(comm, &(peali_call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream}, request);
+    return begin(comm, &(peali_call){PEAL_BROADCAST, buffer, buffer, count, type, any_op(type), root, stream}, false, request);
 }
 
 peal_status peal_ireduce(const void *sendbuf, void *recvbuf, size_t count, peal_type type, peal_op op, int root, peal_comm *comm,
                          void *stream, peal_request **request)
 {
     void *out = received(sendbuf, recvbuf, root, comm);
-    return begin(comm, &(peali_call){PEAL_REDUCE, sendbuf, out, count, type, op, root, stream}, request);
+    return begin(comm, &(peali_call){PEAL_REDUCE, sendbuf, out, count, type, op, root, stream}, false, request);
 }
 
 peal_status peal_comm_error(const peal_comm *comm)

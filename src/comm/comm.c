@@ -130,6 +130,7 @@ static void note_forced(peal_comm *comm)
     uint64_t hash = comm->slice_bytes;
     for (int kind = 0; kind < PEAL_KIND_COUNT; kind++)
         hash = text_hash(comm->forced[kind] ? comm->forced[kind]->name : NULL, hash);
+    memset(comm->recent, 0, sizeof comm->recent);
     if (comm->runner)
         peali_runner_force(comm->runner, hash ^ comm->configured);
     else

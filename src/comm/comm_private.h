@@ -26,7 +26,7 @@ typedef struct peali_call {
     void *stream;
 } peali_call;
 
-/* A call that was made lately: the plan that it took, as long as no other plan was MADE and nothing else was forced. */
+/* A call that was made lately: the plan that it took, as long as no other plan was MADE; forgotten when something is forced. */
 typedef struct peali_recent {
     size_t count;
     peal_kind kind;
@@ -34,8 +34,6 @@ typedef struct peali_recent {
     peal_op op;
     int root, size;         /* class of peali_select_size */
     bool seen;
-    const peal_algo *forced;
-    size_t slice_bytes;
     uint64_t made;
     const peali_plan *plan; /* NULL: none */
     long *calls;            /* of its algorithm */
@@ -83,8 +81,8 @@ struct peal_comm {
 };
 
 /* Logs why C is refused: "nothing was started". PEAL_ERR_INVALID. */
-__attribute__((format(printf, 3, 4))) peal_status peali_coll_refuse(const peal_comm *comm, const peali_call *c, const char *format,
-                                                                    ...);
+__attribute__((cold, format(printf, 3, 4))) peal_status peali_coll_refuse(const peal_comm *comm, const peali_call *c,
+                                                                          const char *format, ...);
 
 /* A call of COMM, which is no captured one, has begun, or (STATUS) was refused: its number is taken. */
 void peali_coll_number(peal_comm *comm, peal_status status);
@@ -98,10 +96,11 @@ void peali_request_own(peal_comm *comm);
 bool peali_request_owns(const peal_comm *comm);
 
 /*
- * The request of the call that was just started on COMM; RUNS: it is not over yet. Finish: the thread that began it waits for it.
+ * The request of the call that was just started on COMM; RUNS: it is not over yet; AT_ONCE: it goes as far as it can before that is
+ * said, so that a small one needs no more. Finish: the thread that began it waits for it.
  * End aborts a call that is under way (logged): false where that is another thread's, which may see of it any time, if it lives.
  */
-peal_request *peali_request_begin(peal_comm *comm, bool runs);
+peal_request *peali_request_begin(peal_comm *comm, bool runs, bool at_once);
 peal_status peali_request_finish(peal_request *request);
 bool peali_request_end(peal_comm *comm);
 

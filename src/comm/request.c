@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 /* The calls that this thread started and that have not ended. It is the thread that is asked to wait, so it is the thread's. */
-static _Thread_local peal_request *started;
+static PEALI_THREAD_LOCAL peal_request *started;
 
 /* Since Peal was first used, between the process that did and this one. Of the process, for that is what a fork copies. */
 static int forks;
@@ -51,11 +52,13 @@ static bool unlink_request(peal_request *request)
     return mine;
 }
 
-peal_request *peali_request_begin(peal_comm *comm, bool runs)
+peal_request *peali_request_begin(peal_comm *comm, bool runs, bool at_once)
 {
     peal_request *request = &comm->request;
     *request = (peal_request){.comm = comm, .status = runs ? PEAL_IN_PROGRESS : PEAL_OK, .next = started};
-    if (runs)
+    if (runs && at_once)
+        request->status = peali_run_step(comm->runner);
+    if (request->status == PEAL_IN_PROGRESS)
         started = request;
     return request;
 }

@@ -130,21 +130,11 @@ static void ask(const peali_runner *r, int nsrc, size_t bytes)
     }
 }
 
-/* Told of x86-64 alone, gcc prefetches for reading; CPUs without this instruction take it for none. */
-static void prefetch_to_store(const unsigned char *at)
-{
-#if defined(__x86_64__)
-    __asm__ __volatile__("prefetchw %0" : : "m"(*at));
-#else
-    __builtin_prefetch(at, 1);
-#endif
-}
-
 static void ask_to_store(const peali_runner *r, int ndst, size_t bytes)
 {
     for (int k = 0, d = r->me % ndst; k < ndst; k++) {
         for (size_t o = 0; o < bytes; o += PEALI_REACH_LINE)
-            prefetch_to_store((const unsigned char *)r->dst[d] + o);
+            peali_run_ask_to_store((const unsigned char *)r->dst[d] + o);
         d = d + 1 < ndst ? d + 1 : 0;
     }
 }
@@ -198,7 +188,7 @@ static void compute_unit(peali_runner *r, const peali_cursor *c, const peali_ins
     if (ndst > 0)
         peali_run_combine(r, ndst, i->nsrc, bytes, past);
     for (int32_t k = 0; k < i->nsrc && r->plan->takes_over; k++)
-        if (locs[k].buf < 0 && r->plan->alone[peali_land_slot(r->plan->program->land_start, locs[k])])
+        if (locs[k].buf < 0 && peali_plan_alone(r->plan, peali_land_slot(r->plan->program->land_start, locs[k])))
             peali_run_take_over(r->src[k], bytes);
 }
 

@@ -235,14 +235,14 @@ static bool place_landings(peali_plan *plan)
 {
     const peali_program *p = plan->program;
     plan->land_offset = peali_arena_get(&plan->arena, (size_t)p->nland + 1, sizeof *plan->land_offset);
-    plan->alone = peali_arena_get(&plan->arena, (size_t)p->nland + 1, sizeof *plan->alone);
+    plan->readers = peali_arena_get(&plan->arena, (size_t)p->nland + 1, sizeof *plan->readers);
     landing_place *places = peali_alloc((size_t)p->nreach * PEALI_REACH_SLOTS, sizeof *places);
     size_t *end = peali_alloc((size_t)p->nreach, sizeof *end);
-    bool ok = plan->land_offset && plan->alone && places && end;
+    bool ok = plan->land_offset && plan->readers && places && end;
     for (int32_t slot = 0; ok && slot < p->nland; slot++)
         place_line(plan, slot, places, end);
     for (int32_t slot = 0; ok && slot < p->nland; slot++)
-        plan->alone[slot] = plan->land_offset[slot] != PEALI_PLAN_IN_LINE && place_of(plan, places, slot)->readers == 1;
+        plan->readers[slot] = place_of(plan, places, slot)->readers;
     for (int32_t x = 0; ok && x < p->nreach; x++)
         plan->land_bytes = end[x] > plan->land_bytes ? end[x] : plan->land_bytes;
     peali_free(places);

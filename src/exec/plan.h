@@ -69,7 +69,7 @@ typedef struct peali_plan {
     size_t scratch_bytes;  /* of one slice in flight */
     size_t slice_bytes;    /* of the longest slice of the vector */
     size_t *land_offset;   /* push: bytes from the start of a landing area to each slot, for all ranks within reach; or IN_LINE */
-    bool *alone;           /* push: one rank only reads what lands in that slot, and it is not in a line */
+    int32_t *readers;      /* push: ranks that read what lands in that slot */
     size_t land_bytes;     /* push: of a slice's landings at the rank that has most */
     bool takes_over;       /* push: who reads alone what has landed writes to it, too; said by the runner */
     bool helps;            /* ranks that wait help others with their sums; said by the runner */
@@ -88,6 +88,12 @@ typedef struct peali_plan {
     int32_t nunheard;
     bool rooted;           /* a rank may leave before all have come */
 } peali_plan;
+
+/* Push: one rank only reads what lands in SLOT, and it is not in a line. */
+static inline bool peali_plan_alone(const peali_plan *plan, int32_t slot)
+{
+    return plan->readers[slot] == 1 && plan->land_offset[slot] != PEALI_PLAN_IN_LINE;
+}
 
 /* Makes the plan of JOB for PROGRAM. *OUT is freed with peali_plan_free. PEAL_OK or PEAL_ERR_MEMORY. */
 PEAL_MUST_CHECK peal_status peali_plan_make(const peali_program *program, const peali_job *job, peali_plan **out);

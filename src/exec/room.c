@@ -273,9 +273,11 @@ static bool warm(peali_runner *r, const void *out)
 static void show_buffers(peali_runner *r, const peali_plan *plan)
 {
     peal_kind kind = plan->job.algo->kind;
-    uintptr_t before = (uintptr_t)plan->program->rank * plan->job.count * plan->elem_bytes;
-    r->in = (const unsigned char *)((uintptr_t)r->in - (kind == PEAL_ALLGATHER ? before : 0));
-    r->out = (unsigned char *)((uintptr_t)r->out - (kind == PEAL_REDUCE_SCATTER ? before : 0));
+    const uintptr_t before = (uintptr_t)plan->program->rank * plan->job.count * plan->elem_bytes;
+    if (kind == PEAL_ALLGATHER)
+        r->in = (const unsigned char *)((uintptr_t)r->in - before);
+    else if (kind == PEAL_REDUCE_SCATTER)
+        r->out = (unsigned char *)((uintptr_t)r->out - before);
     bool in = !plan->scale && seen(r, r->in, plan->given), out = seen(r, r->out, plan->wanted);
     bool touched = plan->program->mode == PEALI_PULL && plan->program->nreach > 1; /* by peers, who do so in pull only */
     r->seen = kind != PEAL_BROADCAST ? in && out : in || plan->program->rank != plan->job.root;
@@ -312,6 +314,14 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     r->in = in;
     r->out = out;
     r->net = by_courier(plan) ? r->courier : r->direct;
+    int32_t area = r->lands.areas > 0 ? (int32_t)(r->base % (uint64_t)r->lands.areas) : 0;
+    for (int32_t w = 0; w < plan->job.window; w++) {
+        size_t at = (size_t)w * (size_t)plan->nreqs;
+        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), false, r->over + at, r->open + at,
+                                       r->reqs + at};
+    }
+    if (plan->small)
+        peali_small_begin(r);
     r->began_ns = plan->trial ? peali_clock_ns() : 0;
     peali_run_note(r, &r->signature);
     r->begun = false;
@@ -324,12 +334,6 @@ static void begin(peali_runner *r, const peali_plan *plan, const void *in, void 
     for (int32_t k = 0; k < plan->nleads; k++)
         r->leads[k].state = PEALI_LEAD_TO_COME;
     show_buffers(r, plan);
-    int32_t area = r->lands.areas > 0 ? (int32_t)(r->base % (uint64_t)r->lands.areas) : 0;
-    for (int32_t w = 0; w < plan->job.window; w++) {
-        size_t at = (size_t)w * (size_t)plan->nreqs;
-        r->cursors[w] = (peali_cursor){w, 0, w, peali_run_area(r, area, w), false, r->over + at, r->open + at,
-                                       r->reqs + at};
-    }
     if (r->timed)
         peali_timeline_begin(peali_run_moment(r));
 }

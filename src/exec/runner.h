@@ -226,6 +226,16 @@ static inline void peali_run_tell(peali_runner *r, uint64_t *word, uint64_t valu
     peali_store_release(word, value);
 }
 
+/* Asks for the line AT, to store to. Told of x86-64 alone, gcc asks to read; CPUs without this instruction take it for none. */
+static inline void peali_run_ask_to_store(const void *at)
+{
+#if defined(__x86_64__)
+    __asm__ __volatile__("prefetchw %0" : : "m"(*(const unsigned char *)at));
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
 /* At the end of a call: gives the user what a fork during it has parted from the buffer. */
 void peali_run_come_home(const peali_runner *r);
 
@@ -329,6 +339,7 @@ void peali_run_count_left(peali_runner *r);
 /* Small calls: finds out whether PLAN is one, and all its operands; and goes on with it as far as possible. */
 typedef struct peali_small peali_small;
 peal_status peali_small_make(peali_runner *r, peali_plan *plan);
+void peali_small_begin(const peali_runner *r);
 peal_status peali_small_advance(peali_runner *r);
 
 /* The loop: the cursor of the oldest slice in flight; and as many instructions as can go on. PEAL_OK: all slices have left. */

@@ -46,10 +46,11 @@ typedef struct peali_signature_shown {
 
 static inline void peali_signature_show(peali_signature_shown *at, const peali_signature *s, uint64_t hash)
 {
-    uint64_t words[PEALI_SIGNATURE_SIZE];
-    memcpy(words, s, sizeof words);
-    for (int k = 0; k < PEALI_SIGNATURE_SIZE; k++)
-        peali_store_relaxed(&at->words[k], words[k]);
+    for (int k = 0; k < PEALI_SIGNATURE_SIZE; k++) {
+        uint64_t word;
+        memcpy(&word, (const unsigned char *)s + (size_t)k * sizeof word, sizeof word);
+        peali_store_relaxed(&at->words[k], word);
+    }
     peali_store_relaxed(&at->hash, hash);
 }
 

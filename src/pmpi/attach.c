@@ -16,6 +16,7 @@
 #include "base/atomics.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "comm/comm.h"
 #include "comm/roll_mpi.h"
 #include "pmpi/handles.h"
@@ -47,7 +48,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* never held across an
 static unsigned long dropped;                            /* relaxed: states that are gone; who reuses a handle knows of its end */
 
 /* What this thread found last, until any state is gone: to ask MPI is a tenth of a call of 8 bytes among 2 ranks. */
-static _Thread_local struct {
+static PEALI_THREAD_LOCAL struct {
     MPI_Comm comm;
     peali_attach *attach;
     unsigned long dropped;
