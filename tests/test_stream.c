@@ -193,6 +193,8 @@ static void play_long(peal_comm *comm, int rank, void *ctx)
         if (!ok)
             __atomic_store_n((bool *)ctx, true, __ATOMIC_RELAXED);
     }
+    if (peal_broadcast(out, LEAST, PEAL_UINT8, 0, comm, NULL) != PEAL_OK || !comm->runner->mine->front.past)
+        __atomic_store_n((bool *)ctx, true, __ATOMIC_RELAXED); /* also who gives nothing, and only gets it */
     free(in);
     free(out);
 }

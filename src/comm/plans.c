@@ -90,7 +90,7 @@ enum {
     STREAM_LEAST = 8 << 20, /* bytes that any last-level caches hold: to ask for their size takes tens of milliseconds */
     STREAM_RANKS = 4,
     STREAM_COLD = 16 << 10,
-    STREAM_LONG = 16 << 20, /* bytes of a rank's IN and OUT: of more than that it finds little in the caches, whatever they hold */
+    STREAM_LONG = 8 << 20, /* bytes of a rank's IN or OUT: of more than that it finds little in the caches, whatever they hold */
 };
 
 /*
@@ -137,7 +137,8 @@ static void choose_stream(const peali_task *task, peali_plan *plan)
 {
     const bool few = plan->divide || task->reach->nranks < STREAM_RANKS;
     const bool cold = plan->job.kind == PEAL_ALLREDUCE && plan->wanted.bytes >= STREAM_COLD;
-    const bool longs = !plan->divide && task->reach->nranks > 1 && plan->given.bytes + plan->wanted.bytes > STREAM_LONG;
+    const size_t longer = plan->given.bytes > plan->wanted.bytes ? plan->given.bytes : plan->wanted.bytes;
+    const bool longs = !plan->divide && task->reach->nranks > 1 && longer > STREAM_LONG;
     const bool all = task->stream || longs;
     plan->warm = few || all ? 0 : calls_in_caches(plan, task);
     if (all || (!few && plan->warm == 0))
