@@ -82,10 +82,10 @@ static peal_status check(const peal_comm *comm, const peali_call *c)
     return check_buffers(comm, c, c->count * elem);
 }
 
-/* Of a call that is KNOWN, as R, all but the buffers was right. A premultiplied sum asks for more. */
-static peal_status recheck(const peal_comm *comm, const peali_call *c, const peali_recent *r, bool known)
+/* Of a call that is KNOWN all but the buffers was right; its plan may be gone. A premultiplied sum asks for more. */
+static peal_status recheck(const peal_comm *comm, const peali_call *c, bool known)
 {
-    return known && c->op != PEAL_PREMUL_SUM ? check_buffers(comm, c, c->count * r->plan->elem_bytes) : check(comm, c);
+    return known && c->op != PEAL_PREMUL_SUM ? check_buffers(comm, c, c->count * peal_type_bytes(c->type)) : check(comm, c);
 }
 
 /* Nothing is combined: any op will do that the type takes. */
@@ -235,7 +235,7 @@ static peal_status begin(peal_comm *comm, const peali_call *c, bool at_once, pea
         return peali_coll_refuse(comm, c, "another call on this communicator is in flight; wait for its request first");
     peali_recent *r = recent(comm, c);
     const bool known = alike(r, c);
-    peal_status status = recheck(comm, c, r, known);
+    peal_status status = recheck(comm, c, known);
     if (status != PEAL_OK)
         peali_run_refused(comm->runner, comm->sequence);
     else
