@@ -20,7 +20,7 @@ PEAL_PUBLIC bool peali_log_on(enum peali_log_level level, enum peali_log_subsys 
 
 /* Writes one line (rank below 0: no rank is named). Warnings pass every filter. Threads: any. */
 __attribute__((cold, format(printf, 4, 5))) PEAL_PUBLIC void peali_log(enum peali_log_level level, enum peali_log_subsys subsys,
-                                                                 int rank, const char *format, ...);
+                                                                       int rank, const char *format, ...);
 
 /* This process' rank as its launcher named it; "x": it did not. */
 const char *peali_log_rank(void);
