@@ -135,10 +135,10 @@ peal_status peal_test(peal_request **request)
 
 peal_status peali_request_finish(peal_request *request)
 {
+    peali_request_drive(); /* the thread's other calls too, where this one has ended in its first step, or had none */
     while (request->status == PEAL_IN_PROGRESS) {
+        peali_run_rest(request->comm->runner);
         peali_request_drive();
-        if (request->status == PEAL_IN_PROGRESS)
-            peali_run_rest(request->comm->runner);
     }
     return take(&request);
 }
