@@ -81,7 +81,7 @@ int main(void)
                  {"realloc by 64 KiB", grow}};
     printf("%-20s %6s %12s %12s %8s\n", "us", "KiB", "peal", "glibc", "ratio");
     for (size_t w = 0; w < sizeof works / sizeof *works; w++)
-        for (size_t kib = 256; kib <= 64 << 10; kib *= 4) {
+        for (size_t kib = 64; kib <= 64 << 10; kib *= 4) {
             double best[2] = {1e30, 1e30};
             for (int turn = 0; turn < TURNS; turn++) {
                 double us = microseconds(works[w].f, &heaps[turn % 2], kib << 10);

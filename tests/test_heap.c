@@ -29,7 +29,7 @@
 #include <peal/peal.h>
 
 #define MIB ((size_t)1 << 20)
-#define LEAST (MIB / 4) /* from here on blocks are the pool's */
+#define LEAST (MIB / 16) /* from here on blocks are the pool's */
 static int rounds = 10;
 
 static uint32_t next_random(uint32_t *state)
@@ -85,7 +85,7 @@ static void check_born(void *block, size_t bytes, size_t align)
     free(block);
 }
 
-/* Every way to a block, on either side of 1 MiB. */
+/* Every way to a block, on either side of the least. */
 static void born(void **state)
 {
     static const size_t sizes[] = {1, 1000, LEAST - 1, LEAST, LEAST + 1, 3 * MIB + 5, 70 * MIB};

@@ -80,16 +80,19 @@ size_t peali_block_bytes(const void *block)
     return label_of(block)->bytes;
 }
 
-/* The kept extent that fits BYTES best, now the caller's; 0: none. */
+/*
+ * The kept extent that fits BYTES best, now the caller's; 0: none. The newest first: it is most often what fits, and in the caches.
+ */
 static uint64_t take(size_t bytes)
 {
     uint64_t best = 0, *slot = NULL;
-    for (int i = 0; i < KEPT; i++) {
-        uint64_t extent = peali_load_relaxed(&kept[i]);
+    const unsigned newest = peali_load_relaxed(&kept_turn) - 1;
+    for (unsigned i = 0; i < KEPT && bytes_of(best) != bytes; i++) {
+        uint64_t *at = &kept[(newest - i) % KEPT], extent = peali_load_relaxed(at);
         size_t has = bytes_of(extent);
         if (has >= bytes && has - bytes <= bytes / 4 && (!best || has < bytes_of(best))) {
             best = extent;
-            slot = &kept[i];
+            slot = at;
         }
     }
     /* Acquires what put released: all that its last owner did there is done. */

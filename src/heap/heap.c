@@ -1,5 +1,5 @@
 /*
- * malloc and its kin, for LD_PRELOAD=libpeal_heap.so: blocks from 256 KiB up lie where peers reach them (block.h). Smaller ones,
+ * malloc and its kin, for LD_PRELOAD=libpeal_heap.so: blocks from 64 KiB up lie where peers reach them (block.h). Smaller ones,
  * and those that cannot, are the business of the allocator behind: glibc's, or one that the program brings along.
  *
  * Source: the GNU C library's manual, 3.2.5, "Replacing malloc", says which functions must be here, and that free keeps errno.
