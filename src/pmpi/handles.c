@@ -1,5 +1,5 @@
 /*
- * One table of types and one of ops, searched from the front, where the common ones stand: a few nanoseconds, and no state.
+ * One table of types and one of ops, searched from the front, where the common ones stand.
  *
  * A type is known by what its elements mean; its width is asked of MPI, since a Fortran INTEGER or an MPI_AINT has the width that
  * this MPI was built with. The ops that a type takes are those of MPI 4.1, section 6.9.2: a byte has no sum, a Fortran integer
@@ -9,6 +9,7 @@
 #include <float.h>
 #include <stdbool.h>
 
+#include "base/thread.h"
 #include "pmpi/behind.h"
 #include "pmpi/handles.h"
 
@@ -219,14 +220,34 @@ static int takes(const struct named *type, peal_op op)
     return peal_op_takes(op, type->type) && !(logical && type->sort == INTEGER);
 }
 
+/* What a thread found last is most often what it looks for. MPI's own handles are for ever. */
 enum peali_pass peali_handles_find(MPI_Datatype mpi_type, MPI_Op mpi_op, peal_type *type, peal_op *op)
 {
+    static PEALI_THREAD_LOCAL struct {
+        bool found;
+        MPI_Datatype mpi_type;
+        MPI_Op mpi_op;
+        peal_type type;
+        peal_op op;
+    } last;
     struct named found;
+    if (last.found && last.mpi_type == mpi_type && last.mpi_op == mpi_op) {
+        *type = last.type;
+        *op = last.op;
+        return PEALI_TAKE;
+    }
     enum peali_pass why = find_type(mpi_type, &found);
     if (why == PEALI_TAKE)
         why = find_op(mpi_op, op);
     if (why != PEALI_TAKE)
         return why;
     *type = found.type;
-    return takes(&found, *op) ? PEALI_TAKE : PEALI_PASS_OP_TYPE;
+    if (!takes(&found, *op))
+        return PEALI_PASS_OP_TYPE;
+    last.found = true;
+    last.mpi_type = mpi_type;
+    last.mpi_op = mpi_op;
+    last.type = *type;
+    last.op = *op;
+    return PEALI_TAKE;
 }

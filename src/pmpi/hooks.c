@@ -177,7 +177,8 @@ static enum peali_pass why_not(struct ask *a)
         return PEALI_TAKE;
     if (why != PEALI_TAKE || a->state->pass != PEALI_TAKE)
         return why != PEALI_TAKE ? why : a->state->pass;
-    return a->root < 0 || a->root >= peal_comm_size(a->state->comm) ? PEALI_PASS_ROOT : PEALI_TAKE;
+    const bool is_rank = a->root == 0 || (a->root > 0 && a->root < peal_comm_size(a->state->comm));
+    return is_rank ? PEALI_TAKE : PEALI_PASS_ROOT;
 }
 
 static bool take(struct ask *a)
@@ -240,7 +241,8 @@ static int run_allreduce(struct ask *a, const void *send, void *recv)
     if (send == MPI_IN_PLACE)
         send = recv;
     size_t bytes = (size_t)a->count * peal_type_bytes(a->type);
-    peali_stage s = peali_stage_begin(a->state->comm, send, recv);
+    peali_stage s;
+    peali_stage_begin(&s, a->state->comm, send, recv);
     send = peali_stage_buffer(&s, send, bytes, PEALI_STAGE_READ);
     recv = peali_stage_buffer(&s, recv, bytes, PEALI_STAGE_WRITTEN);
     if (s.error == MPI_SUCCESS)
@@ -272,7 +274,8 @@ static int run_reduce(struct ask *a, const void *send, void *recv)
     if (!at_root)
         recv = NULL;
     size_t bytes = (size_t)a->count * peal_type_bytes(a->type);
-    peali_stage s = peali_stage_begin(a->state->comm, send, recv);
+    peali_stage s;
+    peali_stage_begin(&s, a->state->comm, send, recv);
     send = peali_stage_buffer(&s, send, bytes, PEALI_STAGE_READ);
     recv = peali_stage_buffer(&s, recv, bytes, PEALI_STAGE_WRITTEN);
     if (s.error == MPI_SUCCESS)
@@ -318,7 +321,8 @@ static int run_reduce_scatter(struct ask *a, const void *send, void *recv)
     bool in_place = send == MPI_IN_PLACE;
     if (recv == MPI_IN_PLACE)
         return refuse(a, MPI_ERR_BUFFER, "recvbuf is MPI_IN_PLACE, which is for sendbuf");
-    peali_stage s = peali_stage_begin(a->state->comm, in_place ? recv : send, recv);
+    peali_stage s;
+    peali_stage_begin(&s, a->state->comm, in_place ? recv : send, recv);
     send = peali_stage_buffer(&s, send, all, PEALI_STAGE_READ);
     recv = peali_stage_buffer(&s, recv, in_place ? all : bytes, PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));
     if (s.error == MPI_SUCCESS)
@@ -395,7 +399,8 @@ static int bcast(struct ask *a, peali_elements data)
 {
     if (a->error == MPI_SUCCESS) {
         const void *first = peali_stage_first(&data);
-        peali_stage s = peali_stage_begin(a->state->comm, first, first);
+        peali_stage s;
+        peali_stage_begin(&s, a->state->comm, first, first);
         bool at_root = peal_comm_rank(a->state->comm) == a->root;
         peali_stage_elements(&s, &data, 1, at_root ? PEALI_STAGE_READ : PEALI_STAGE_WRITTEN);
         a->error = s.error;
@@ -466,7 +471,8 @@ static int allgather(struct ask *a, peali_elements give, peali_elements all)
         const void *first = peali_stage_first(&all);
         if (!give.type) /* of a variable that was never set: MPI would raise its error elsewhere */
             give.type = MPI_DATATYPE_NULL;
-        peali_stage s = peali_stage_begin(a->state->comm, in_place ? first : peali_stage_first(&give), first);
+        peali_stage s;
+        peali_stage_begin(&s, a->state->comm, in_place ? first : peali_stage_first(&give), first);
         peali_stage_elements(&s, &give, 1, PEALI_STAGE_READ);
         peali_stage_elements(&s, &all, peal_comm_size(a->state->comm), PEALI_STAGE_WRITTEN | (in_place ? PEALI_STAGE_READ : 0));
         a->error = s.error;

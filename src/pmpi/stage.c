@@ -5,15 +5,18 @@
 #include "comm/comm.h"
 #include "pmpi/handles.h"
 
-peali_stage peali_stage_begin(peal_comm *comm, const void *send, const void *recv)
+void peali_stage_begin(peali_stage *s, peal_comm *comm, const void *send, const void *recv)
 {
     peali_found found = peali_comm_find(comm, send, recv);
+    s->comm = comm;
+    s->device[0] = found.device[0] ? send : NULL;
+    s->device[1] = found.device[1] ? recv : NULL;
+    s->n = 0;
+    s->error = found.wrong ? MPI_ERR_BUFFER : MPI_SUCCESS;
     if (found.wrong)
         peali_log(PEALI_LOG_WARN, PEALI_SUB_COLL, peal_comm_rank(comm),
                   "buffer %p is no memory of this process: it is device memory that was freed, or a wrong address; nothing was "
                   "started", found.wrong);
-    return (peali_stage){.comm = comm, .device = {found.device[0] ? send : NULL, found.device[1] ? recv : NULL},
-                         .error = found.wrong ? MPI_ERR_BUFFER : MPI_SUCCESS};
 }
 
 const void *peali_stage_first(const peali_elements *at)

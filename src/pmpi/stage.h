@@ -24,14 +24,14 @@ typedef struct peali_stage {
     const void *device[2]; /* those of the call's buffers that are a device's */
     int n;
     int error; /* of MPI: a buffer is no memory, a copy failed, or there was no memory */
-    peali_shadow shadows[2];
+    peali_shadow shadows[2]; /* N of them are */
 } peali_stage;
 
 /*
- * The stage of a call on COMM with these two buffers, each of which is looked at by itself; what is freed memory of a device is an
- * error (logged). Where elements begin in memory is where their type says.
+ * STAGE is that of a call on COMM with these two buffers, each of which is looked at by itself; what is freed memory of a device is
+ * an error (logged). Where elements begin in memory is where their type says.
  */
-peali_stage peali_stage_begin(peal_comm *comm, const void *send, const void *recv);
+void peali_stage_begin(peali_stage *stage, peal_comm *comm, const void *send, const void *recv);
 const void *peali_stage_first(const peali_elements *at);
 
 /* What the call uses for the BYTES at BUF: BUF, or its shadow. The same shadow where BUF is the same. */
