@@ -122,6 +122,12 @@ static void resolve_area(const peali_runner *r, int32_t area, peali_small *small
     }
 }
 
+/* Up to 56 bytes lie in the line of their stamp. */
+static bool in_line(const operand *o)
+{
+    return o->at - (uintptr_t)o->line < sizeof *o->line;
+}
+
 static void note_line(unsigned char **at, int32_t n, uintptr_t line)
 {
     if (at)
@@ -141,7 +147,7 @@ static void note_line(unsigned char **at, int32_t n, uintptr_t line)
  *           reduce     0.86       0.83   1.08  0.94  0.98  1.26  1.18  1.13  2.22  2.03  2.21
  *           broadcast  0.80       0.90   0.85  0.79  0.92  0.91  0.82  0.98  1.27  0.98  1.10
  *
- * Up to 56 bytes lie in the line of the stamp. Where many look for it, one of them mostly has it again before it is stored to.
+ * Where many look for a stamp, one of them mostly has its line again before it is stored to.
  */
 static int32_t first_lines(const peali_small *small, int32_t area, unsigned char **at)
 {
@@ -152,11 +158,10 @@ static int32_t first_lines(const peali_small *small, int32_t area, unsigned char
         for (int k = 0; k < a->ndst; k++) {
             if (!to[k].line)
                 continue;
-            const bool in_line = to[k].at - (uintptr_t)to[k].line < sizeof *to[k].line;
-            const size_t bytes = in_line ? 0 : a->bytes < MOST ? a->bytes : MOST;
+            const size_t bytes = in_line(&to[k]) ? 0 : a->bytes < MOST ? a->bytes : MOST;
             for (size_t b = 0; b < bytes; b += PEALI_REACH_LINE)
                 note_line(at, n++, to[k].at + b);
-            if (in_line || to[k].few)
+            if (in_line(&to[k]) || to[k].few)
                 note_line(at, n++, (uintptr_t)to[k].line);
         }
     }
@@ -223,7 +228,11 @@ static peal_status raised(peali_runner *r, const peali_cursor *c)
     return status;
 }
 
-/* Acquires what compute() of the writer released. The lines are asked for all at once: each takes about as long as all. */
+/*
+ * Acquires what compute() of the writer released. The lines are asked for all at once: each takes about as long as all. So is what
+ * lies behind a stamp that is there, but for more than one line, which stamps still to come would wait for: of 64 bytes,
+ * allreduces of 4 and 8 ranks take 0.94 and 0.96 of the time, and a reduce-scatter of 16 takes 0.91.
+ */
 static peal_status arrived(peali_runner *r, const operand *from, int32_t n)
 {
     for (int32_t k = 1; k < n; k++)
@@ -238,6 +247,8 @@ static peal_status arrived(peali_runner *r, const operand *from, int32_t n)
             there = peali_load_acquire(&from[k].line->value);
         if (left == 0)
             return peali_run_stranger(r, there, r->base);
+        if (!in_line(&from[k]))
+            __builtin_prefetch((const void *)from[k].at);
     }
     return PEAL_OK;
 }
