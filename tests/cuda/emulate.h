@@ -10,7 +10,7 @@ extern "C" {
  * Runs GRID CTAs of BLOCK threads of KERNEL, one CTA after the other, on the calling thread. PARAMS: its peali_cuda_call. Ends the
  * program where no kernel has that name, or where threads of a CTA wait for each other in vain.
  */
-void peali_emulate(const char *kernel, unsigned grid, unsigned block, const void *params);
+__attribute__((visibility("default"))) void peali_emulate(const char *kernel, unsigned grid, unsigned block, const void *params);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@ enum { LOOKS = 64 }; /* in a few milliseconds: threads that all wait sleep betwe
 #define __launch_bounds__(...)
 
 /* Of the fiber that runs (emulate.cpp). */
-uint32_t thread_here();
+extern __thread uint32_t number_here;
 uint32_t threads_here();
 uint32_t cta_here();
 uint32_t ctas_here();
@@ -36,6 +36,11 @@ void look_away();
 void await_stream();
 extern __thread bool has_awaited; /* that: the fiber that runs */
 void touched_too_soon();
+
+DEVICE uint32_t thread_here()
+{
+    return number_here;
+}
 
 /* Memory. */
 DEVICE void begin_to_touch()
