@@ -10,11 +10,17 @@ like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py pyt
 logs=$(mktemp) || exit 1
 trap 'rm -f "$logs"' EXIT
 
-# With the lines of a backtrace, and nothing else for a debugger: that took a fifth of the time.
-calmly=
+# With the lines of a backtrace, and nothing else for a debugger: that took a fifth of the time. Where there is $only, what tests of
+# those suites need, and nothing else.
+calmly='' only=''
+# shellcheck disable=SC2086 # lists of words
 compile() {
-    { [ -f "$1/build.ninja" ] || CFLAGS="$CFLAGS -g1" CXXFLAGS="$CXXFLAGS -g1" $calmly \
-        meson setup "$@" --buildtype=debugoptimized -Ddebug=false -Dwerror=true; } && $calmly ninja -C "$1"
+    [ -f "$1/build.ninja" ] || CFLAGS="$CFLAGS -g1" CXXFLAGS="$CXXFLAGS -g1" $calmly \
+        meson setup "$@" --buildtype=debugoptimized -Ddebug=false -Dwerror=true || return
+    $calmly ninja -C "$1" build.ninja || return # as meson.build is now
+    needs=all
+    [ -z "$only" ] || needs=$(python3 tests/needs.py "$1" $only) || return
+    $calmly ninja -C "$1" $needs
 }
 
 # build DIR OPTIONS: a build that fails is a failure by itself.
@@ -47,6 +53,8 @@ check() {
 # -O2 in 207, and the tests take as long.
 asan='build-asan -Doptimization=1 -Dcuda=disabled -Dmpich=disabled -Db_sanitize=address,undefined -Db_lundef=false'
 tsan='build-tsan -Doptimization=1 -Dcuda=disabled -Dmpi=disabled -Dmpich=disabled -Db_sanitize=thread -Db_lundef=false'
+asan_suites='--suite unit --suite sums --suite exec --suite bench --suite mpi'
+tsan_suites='--suite unit --suite exec --no-suite mpi --no-suite single'
 
 # ahead DIR OPTIONS: tests leave a fifth of the cores idle, which is for the build that comes next: it has ended when those come
 # that want to know what is idle. What goes wrong with it is found, and said, when it is its turn.
@@ -57,6 +65,7 @@ ahead() {
 # The kernels of one architecture: those of others are compiled from the same text.
 # shellcheck disable=SC2086 # a list of words
 if build build-test -Dgpu_arch=90; then
+    only=$asan_suites
     ahead $asan
     check build-test normal
     if command -v valgrind > /dev/null; then
@@ -68,17 +77,20 @@ fi
 # Memory of up to 1 MiB that is freed and had again keeps the pages that TSan has for it: to touch those anew was a third of its
 # time.
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1:clear_shadow_mmap_threshold=1048576
+only=$asan_suites
 # shellcheck disable=SC2086
 if build $asan; then
+    only=$tsan_suites
     ahead $tsan
-    check build-asan threads --suite unit --suite sums --suite exec --suite bench --no-suite mpi -t 4
+    check build-asan threads $asan_suites --no-suite mpi -t 4
     ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi -t 4
     wait
 fi
 
+only=$tsan_suites
 # shellcheck disable=SC2086
 if build $tsan; then
-    check build-tsan threads --suite unit --suite exec --no-suite mpi --no-suite single -t 4
+    check build-tsan threads $tsan_suites -t 4
 fi
 
 python3 tests/tally.py < "$logs"
