@@ -21,6 +21,13 @@ enum { MOST = 5 };
 #endif
 enum { COUNT = 20012, BYTES = COUNT * sizeof(int32_t) };
 
+/* Of GPUs that differ in how many CTAs they run, ASan gets the first and the last, which is shared. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { NEXT_GPU = 3 };
+#else
+enum { NEXT_GPU = 1 };
+#endif
+
 /* Launches of this process whose rank voted for it; the CTAs of the last launch. */
 static int votes, last_grid;
 
@@ -287,7 +294,7 @@ static void long_calls(seat *s)
 static void test_long_calls(void **state)
 {
     widths cases[] = {{"132", 0, 128, 64}, {"108", 0, 104, 64}, {"40", 0, 64, 64}, {"132", 1, 64, 32}};
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 4; k += NEXT_GPU) {
         setenv("FAKE_CUDA_SMS", cases[k].sms, 1);
         assert_int_equal(seats_run_on(2, cases[k].devices, long_calls, &cases[k]), 0);
     }
