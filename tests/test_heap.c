@@ -25,11 +25,12 @@
 
 #include "base/atomics.h"
 #include "exec/pool.h"
+#include "heap/block.h"
 
 #include <peal/peal.h>
 
 #define MIB ((size_t)1 << 20)
-#define LEAST (MIB / 16) /* from here on blocks are the pool's */
+#define LEAST PEALI_BLOCK_LEAST
 static int rounds = 10;
 
 static uint32_t next_random(uint32_t *state)
@@ -120,6 +121,34 @@ static void whole(void **state)
         assert_true(dladdr(dlsym(RTLD_DEFAULT, names[i]), &at));
         assert_non_null(strstr(at.dli_fname, "libpeal_heap"));
     }
+}
+
+/* Small ones are glibc's where there are many: each may be a mapping behind a fork. */
+static void many(void **state)
+{
+    enum { ALL = PEALI_BLOCK_MANY + 100 };
+    static unsigned char *block[ALL];
+    for (int k = 0; k < ALL; k++)
+        assert_non_null(block[k] = malloc(LEAST));
+    unsigned char *large = malloc(PEALI_BLOCK_SMALL);
+    assert_true(peali_pool_holds(block[PEALI_BLOCK_MANY / 2], LEAST) && peali_pool_holds(large, PEALI_BLOCK_SMALL));
+    assert_false(peali_pool_holds(block[ALL - 1], LEAST));
+    for (int k = 0; k < ALL; k += 2)
+        free(block[k]);
+    fill(block[1], LEAST, 1);
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        fill(block[1], LEAST, 2);
+        _exit(!filled(block[1], LEAST, 2));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(filled(block[1], LEAST, 1));
+    for (int k = 1; k < ALL; k += 2)
+        free(block[k]);
+    free(large);
+    check_born(malloc(LEAST), LEAST, 16);
 }
 
 /* What no heap has: errno says so, and the block that there is stays. */
@@ -505,7 +534,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole),        cmocka_unit_test(cancelled), cmocka_unit_test(small_stack),
-        cmocka_unit_test(born),         cmocka_unit_test(refused),   cmocka_unit_test(calloc_churn),
+        cmocka_unit_test(born),         cmocka_unit_test(many),      cmocka_unit_test(refused),   cmocka_unit_test(calloc_churn),
         cmocka_unit_test(realloc_walk), cmocka_unit_test(give_back), cmocka_unit_test(plain_memory),
         cmocka_unit_test(fork_and_write), cmocka_unit_test(commands), cmocka_unit_test(threads),
     };

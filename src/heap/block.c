@@ -37,6 +37,7 @@ static size_t pool_bytes;
 static uint64_t kept[KEPT]; /* extents that wait, or 0: a ring in which KEPT_TURN counts to the oldest */
 static unsigned kept_turn;
 static size_t kept_bytes; /* at least what waits */
+static size_t blocks;     /* that are the program's */
 static size_t taken;      /* bytes of extents that were taken at once and are not back in the pool */
 
 static uint64_t extent_of(const unsigned char *start, size_t bytes)
@@ -173,13 +174,15 @@ void *peali_block_get(size_t bytes, size_t room, size_t align, bool *zero)
     assert(bytes >= PEALI_BLOCK_LEAST && room >= bytes);
     pthread_once(&seen, see_pool);
     size_t most = bytes_seen();
-    if (room > most || align > most)
+    const bool small = room < PEALI_BLOCK_SMALL;
+    if (room > most || align > most || (small && peali_load_relaxed(&blocks) >= PEALI_BLOCK_MANY))
         return NULL;
     uint64_t extent = find(whole_pages(align > page ? room + align : room), room > bytes || align > page, zero);
     if (!extent)
         return NULL;
     void *block = (void *)(((uintptr_t)start_of(extent) + align - 1) & -align);
     *label_of(block) = (struct label){.extent = extent, .bytes = bytes};
+    peali_add_relaxed(&blocks, 1);
     return block;
 }
 
@@ -189,6 +192,7 @@ void peali_block_drop(void *block)
     uint64_t extent = label->extent;
     assert(extent && start_of(extent) <= (unsigned char *)block); /* else it is no block, or not any more */
     label->extent = 0;
+    peali_add_relaxed(&blocks, -(size_t)1);
     if (bytes_of(extent) > KEPT_BLOCK || !shared(extent)) {
         give(extent);
         return;
