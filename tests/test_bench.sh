@@ -102,6 +102,13 @@ refuses 2 "nothing to measure.* each of 3 ranks" tune --threads 3 -b 4 -e 8 -o t
 echo kept > race.json
 refuses 2 "nowhere/file" bench allreduce --threads 2 -e 16 --json race.json --plot nowhere/file
 [ "$(cat race.json)" = kept ] || die "a race that did not begin wrote its file"
+(
+    trap '' XFSZ
+    ulimit -f 1 # as a disk that is full
+    "$peal" bench allreduce --threads 2 -e 64 -n 1 --json race.json > /dev/null 2> err
+) && die "a race whose file has no room went well"
+grep -q "race.json: File too large" err || die "the file that has no room is not named"
+[ "$(cat race.json)" = kept ] && [ ! -e race.json.new ] || die "a file that has no room is no more what it was"
 
 "$peal" bench allreduce --threads 3 -b 16 -e 64K -f 16 -n 5 -w 1 --algo all --inplace both -t double -o max \
     --json race.json --plot race.svg > out 2> err || die "the race failed"
