@@ -11,7 +11,8 @@
 
 enum {
     SPINS = 64, /* looks at a line before the caller may do something else: about 100 ns */
-    FEW = 3     /* readers */
+    FEW = 3,    /* readers */
+    MOST_ASKED = 64 /* lines at a call's begin: of many ranks there are thousands, and more help none of 8 and 16 */
 };
 
 /* What an operand's place is relative to: nothing, or a buffer of this call. */
@@ -130,7 +131,7 @@ static bool in_line(const operand *o)
 
 static void note_line(unsigned char **at, int32_t n, uintptr_t line)
 {
-    if (at)
+    if (at && n < MOST_ASKED)
         at[n] = (unsigned char *)line;
 }
 
@@ -165,7 +166,7 @@ static int32_t first_lines(const peali_small *small, int32_t area, unsigned char
                 note_line(at, n++, (uintptr_t)to[k].line);
         }
     }
-    return n;
+    return n < MOST_ASKED ? n : MOST_ASKED;
 }
 
 static bool make(const peali_runner *r, peali_arena *arena, peali_small *small)
