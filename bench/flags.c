@@ -154,6 +154,13 @@ bool peali_flags_writable(const char *file)
     return fresh && fclose(fresh) == 0 && gone;
 }
 
+void peali_flags_find_place(const char *file, peali_flags_place *at)
+{
+    if (!realpath(file, at->file))
+        snprintf(at->file, sizeof at->file, "%s", file);
+    snprintf(at->beside, sizeof at->beside, "%s.new", at->file);
+}
+
 static bool number(const char *text, int least, int *out)
 {
     char *end;

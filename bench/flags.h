@@ -2,6 +2,7 @@
 #ifndef PEALI_FLAGS_H
 #define PEALI_FLAGS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -55,6 +56,15 @@ const char *peali_flags_wrong(char *const *argv, char text[PEALI_FLAGS_WORD]);
 
 /* Can FILE be made, or written to? As it was before; else errno says why. */
 bool peali_flags_writable(const char *file);
+
+/*
+ * FILE, and one of the same folder that takes its place when it is whole, so that no reader sees half of it. A link stays, for what
+ * it leads to is replaced.
+ */
+typedef struct peali_flags_place {
+    char file[PATH_MAX], beside[PATH_MAX + sizeof ".new"];
+} peali_flags_place;
+void peali_flags_find_place(const char *file, peali_flags_place *at);
 
 /*
  * Known before MPI starts. launched: how many processes a launcher started, this one among them (where it does not say, 1); 0: no

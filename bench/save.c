@@ -1,8 +1,6 @@
 /* A race as JSON: {machine, versions, commit, rows}; the keys are the same in every file under results,
  * and races on GPUs have some more. */
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -105,33 +103,24 @@ static void add_row(cJSON *rows, const peali_race *race, const peali_row *row, c
     cJSON_AddItemToArray(rows, to);
 }
 
-/* BESIDE: room for the name of a file beside FILE. False: FILE is no plain one, or there can be none beside it. */
-static bool has_beside(const char *file, char *real, char *beside)
-{
-    struct stat is;
-    const bool there = realpath(file, real);
-    if (!there)
-        snprintf(real, PATH_MAX, "%s", file);
-    snprintf(beside, PATH_MAX + sizeof ".new", "%s.new", real);
-    const bool plain = there ? stat(real, &is) == 0 && S_ISREG(is.st_mode) : lstat(file, &is) != 0;
-    return plain && peali_flags_writable(beside);
-}
-
-/* By a file beside it, which then takes its place: on a full disk what was there stays. */
+/* On a full disk what was there stays, unless FILE is no plain one, or there can be none beside it. */
 static bool write_text(const char *file, const char *text)
 {
-    char real[PATH_MAX], beside[PATH_MAX + sizeof ".new"];
-    const bool swaps = has_beside(file, real, beside);
-    FILE *out = fopen(swaps ? beside : file, "w");
+    struct stat is;
+    peali_flags_place at;
+    peali_flags_find_place(file, &at);
+    const bool plain = stat(file, &is) == 0 ? S_ISREG(is.st_mode) : lstat(file, &is) != 0;
+    const bool swaps = plain && peali_flags_writable(at.beside);
+    FILE *out = fopen(swaps ? at.beside : file, "w");
     bool ok = out && fputs(text, out) >= 0 && fputc('\n', out) >= 0;
     if (out && fclose(out) != 0)
         ok = false;
     if (swaps)
-        ok = ok && rename(beside, real) == 0;
+        ok = ok && rename(at.beside, at.file) == 0;
     if (!ok)
         perror(file);
     if (!ok && swaps)
-        remove(beside);
+        remove(at.beside);
     return ok;
 }
 

@@ -3,7 +3,6 @@
  * was measured; that comment goes when its rows are replaced.
  */
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,21 +75,6 @@ static void copy(const peali_tune_result *t, FILE *from, FILE *to)
         fputs("# collective, transport, ranks, bytes up to which the row holds, algorithm, slice_bytes (0: one slice)\n", to);
 }
 
-/*
- * By another file of the same folder, so that no reader sees half a table. A link stays, for what it leads to is replaced; one that
- * leads nowhere is refused.
- */
-typedef struct place {
-    char file[PATH_MAX], beside[PATH_MAX + sizeof ".new"];
-} place;
-
-static void find_place(const char *file, place *at)
-{
-    if (!realpath(file, at->file))
-        snprintf(at->file, sizeof at->file, "%s", file);
-    snprintf(at->beside, sizeof at->beside, "%s.new", at->file);
-}
-
 static bool complain(const char *what, const char *file)
 {
     fprintf(stderr, "peal tune: cannot %s %s: %s\n", what, file, strerror(errno));
@@ -104,11 +88,12 @@ static bool readable(const char *file)
     return lstat(file, &is) != 0 ? errno == ENOENT : access(file, R_OK) == 0;
 }
 
+/* A link that leads nowhere is refused. */
 bool peali_tune_may_merge(const char *file)
 {
     struct stat is;
-    place at;
-    find_place(file, &at);
+    peali_flags_place at;
+    peali_flags_find_place(file, &at);
     if (!readable(file))
         return complain("read", file);
     if (stat(file, &is) != 0 || S_ISREG(is.st_mode))
@@ -118,7 +103,7 @@ bool peali_tune_may_merge(const char *file)
 }
 
 /* Together with the built-in rows. */
-static bool is_table(const place *at)
+static bool is_table(const peali_flags_place *at)
 {
     static peali_tuning tuning; /* too large for a stack */
     char why[PEALI_TUNING_WHY];
@@ -129,7 +114,7 @@ static bool is_table(const place *at)
 }
 
 /* What copied FROM has for others stays. */
-static bool swap(const place *at, FILE *from, FILE *to)
+static bool swap(const peali_flags_place *at, FILE *from, FILE *to)
 {
     struct stat is;
     bool ok = !ferror(to) && (!from || (fstat(fileno(from), &is) == 0 && fchmod(fileno(to), is.st_mode & 07777) == 0));
@@ -140,8 +125,8 @@ static bool swap(const place *at, FILE *from, FILE *to)
 
 bool peali_tune_merge(const peali_tune_result *result, const char *file)
 {
-    place at;
-    find_place(file, &at);
+    peali_flags_place at;
+    peali_flags_find_place(file, &at);
     FILE *from = fopen(at.file, "r");
     if (!from && errno != ENOENT)
         return complain("read", file);
