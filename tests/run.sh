@@ -10,16 +10,21 @@ like g++ gfortran valgrind gnuplot-nox libucx-dev hpcc lammps python3-mpi4py pyt
 logs=$(mktemp) || exit 1
 trap 'rm -f "$logs"' EXIT
 
-# With the lines of a backtrace, and nothing else for a debugger: that took a fifth of the time. Where there is $only, what tests of
-# those suites need, and nothing else.
-calmly='' only=''
+# With the lines of a backtrace, and nothing else for a debugger: that took a fifth of the time. Of a build with a sanitizer, what
+# the tests of its suites need, and nothing else.
+calmly=
 # shellcheck disable=SC2086 # lists of words
 compile() {
     [ -f "$1/build.ninja" ] || CFLAGS="$CFLAGS -g1" CXXFLAGS="$CXXFLAGS -g1" $calmly \
         meson setup "$@" --buildtype=debugoptimized -Ddebug=false -Dwerror=true || return
     $calmly ninja -C "$1" build.ninja || return # as meson.build is now
+    case $1 in
+    build-asan) suites=$asan_suites ;;
+    build-tsan) suites=$tsan_suites ;;
+    *) suites= ;;
+    esac
     needs=all
-    [ -z "$only" ] || needs=$(python3 tests/needs.py "$1" $only) || return
+    [ -z "$suites" ] || needs=$(python3 tests/needs.py "$1" $suites) || return
     $calmly ninja -C "$1" $needs
 }
 
@@ -65,7 +70,6 @@ ahead() {
 # The kernels of one architecture: those of others are compiled from the same text.
 # shellcheck disable=SC2086 # a list of words
 if build build-test -Dgpu_arch=90; then
-    only=$asan_suites
     ahead $asan
     check build-test normal
     if command -v valgrind > /dev/null; then
@@ -77,17 +81,14 @@ fi
 # Memory of up to 1 MiB that is freed and had again keeps the pages that TSan has for it: to touch those anew was a third of its
 # time.
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1:clear_shadow_mmap_threshold=1048576
-only=$asan_suites
 # shellcheck disable=SC2086
 if build $asan; then
-    only=$tsan_suites
     ahead $tsan
     check build-asan threads $asan_suites --no-suite mpi -t 4
     ASAN_OPTIONS=detect_leaks=0 check build-asan processes --suite mpi -t 4
     wait
 fi
 
-only=$tsan_suites
 # shellcheck disable=SC2086
 if build $tsan; then
     check build-tsan threads $tsan_suites -t 4
