@@ -25,7 +25,28 @@ static int logged(const char *text)
 typedef struct waiter {
     peal_threads *threads;
     int rank, apart, wrong;
+    struct late *late;
 } waiter;
+
+/* RANKS threads, each a rank of the same communicators, which run BODY on their part of W and find nothing wrong. */
+static void play(int ranks, void *(*body)(void *), waiter *w)
+{
+    enum { MOST = 4 };
+    pthread_t ids[MOST];
+    peal_threads *threads;
+    assert_true(ranks <= MOST);
+    assert_int_equal(peal_threads_create(ranks, &threads), PEAL_OK);
+    for (int r = 0; r < ranks; r++) {
+        w[r].threads = threads;
+        w[r].rank = r;
+        assert_int_equal(pthread_create(&ids[r], NULL, body, &w[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++) {
+        pthread_join(ids[r], NULL);
+        assert_int_equal(w[r].wrong, 0);
+    }
+    peal_threads_destroy(&threads);
+}
 
 /* Two calls in flight on two communicators, waited for in opposite orders on the two ranks. */
 static void *wait_crosswise(void *arg)
@@ -60,19 +81,8 @@ static void *wait_crosswise(void *arg)
 
 static void test_requests_are_driven_together(void **state)
 {
-    pthread_t ids[2];
-    waiter w[2] = {{.rank = 0}, {.rank = 1}};
-    peal_threads *threads;
-    assert_int_equal(peal_threads_create(2, &threads), PEAL_OK);
-    for (int r = 0; r < 2; r++) {
-        w[r].threads = threads;
-        assert_int_equal(pthread_create(&ids[r], NULL, wait_crosswise, &w[r]), 0);
-    }
-    for (int r = 0; r < 2; r++) {
-        pthread_join(ids[r], NULL);
-        assert_int_equal(w[r].wrong, 0);
-    }
-    peal_threads_destroy(&threads);
+    waiter w[2] = {{0}};
+    play(2, wait_crosswise, w);
 }
 
 struct elsewhere {
@@ -150,20 +160,9 @@ static void *leave(void *arg)
 static void test_destroy_ends_a_call(void **state)
 {
     for (int apart = 0; apart < 2; apart++) {
-        pthread_t ids[2];
-        waiter w[2] = {{.rank = 0, .apart = apart}, {.rank = 1, .apart = apart}};
-        peal_threads *threads;
+        waiter w[2] = {{.apart = apart}, {.apart = apart}};
         gone = 0;
-        assert_int_equal(peal_threads_create(2, &threads), PEAL_OK);
-        for (int r = 0; r < 2; r++) {
-            w[r].threads = threads;
-            assert_int_equal(pthread_create(&ids[r], NULL, leave, &w[r]), 0);
-        }
-        for (int r = 0; r < 2; r++) {
-            pthread_join(ids[r], NULL);
-            assert_int_equal(w[r].wrong, 0);
-        }
-        peal_threads_destroy(&threads);
+        play(2, leave, w);
     }
     assert_true(logged("rank 0: peal_comm_destroy: allreduce number 0"));
 }
@@ -171,16 +170,9 @@ static void test_destroy_ends_a_call(void **state)
 enum { LATE_RANKS = 3 };
 
 struct late {
-    peal_threads *threads;
     pthread_barrier_t all_wait, all_have;
     size_t count; /* of the calls that rank 0 makes */
-    int wrong[LATE_RANKS];
 };
-
-typedef struct late_rank {
-    struct late *of;
-    int rank;
-} late_rank;
 
 static peal_status within(peal_request **request, double seconds)
 {
@@ -194,28 +186,27 @@ static peal_status within(peal_request **request, double seconds)
 /* Rank 0 comes last to a call of the second communicator, while the others wait for what it started on the first. */
 static void *come_last(void *arg)
 {
-    const late_rank *me = arg;
-    struct late *l = me->of;
+    waiter *w = arg;
+    struct late *l = w->late;
     peal_comm *comm[2] = {NULL, NULL};
     peal_request *first, *second;
     int32_t one = 1, sums[2] = {0};
-    int wrong = 0;
     for (int k = 0; k < 2; k++)
-        wrong |= peal_comm_create_threads(l->threads, me->rank, &comm[k]) != PEAL_OK;
-    wrong |= peal_iallreduce(&one, &sums[0], 1, PEAL_INT32, PEAL_SUM, comm[0], NULL, &first) != PEAL_OK;
-    if (me->rank > 0) {
-        wrong |= peal_iallreduce(&one, &sums[1], l->count, PEAL_INT32, PEAL_SUM, comm[1], NULL, &second) != PEAL_OK;
-        wrong |= peal_test(&first) != PEAL_IN_PROGRESS;
+        w->wrong |= peal_comm_create_threads(w->threads, w->rank, &comm[k]) != PEAL_OK;
+    w->wrong |= peal_iallreduce(&one, &sums[0], 1, PEAL_INT32, PEAL_SUM, comm[0], NULL, &first) != PEAL_OK;
+    if (w->rank > 0) {
+        w->wrong |= peal_iallreduce(&one, &sums[1], l->count, PEAL_INT32, PEAL_SUM, comm[1], NULL, &second) != PEAL_OK;
+        w->wrong |= peal_test(&first) != PEAL_IN_PROGRESS;
         pthread_barrier_wait(&l->all_wait);
-        wrong |= peal_wait(&second) != PEAL_OK || within(&first, 10) != PEAL_OK;
+        w->wrong |= peal_wait(&second) != PEAL_OK || within(&first, 10) != PEAL_OK;
         pthread_barrier_wait(&l->all_have);
     } else {
         pthread_barrier_wait(&l->all_wait);
-        wrong |= peal_allreduce(&one, &sums[1], l->count, PEAL_INT32, PEAL_SUM, comm[1], NULL) != PEAL_OK;
+        w->wrong |= peal_allreduce(&one, &sums[1], l->count, PEAL_INT32, PEAL_SUM, comm[1], NULL) != PEAL_OK;
         pthread_barrier_wait(&l->all_have);
-        wrong |= peal_wait(&first) != PEAL_OK;
+        w->wrong |= peal_wait(&first) != PEAL_OK;
     }
-    l->wrong[me->rank] = wrong || sums[0] != LATE_RANKS || sums[1] != LATE_RANKS * (int)l->count;
+    w->wrong |= sums[0] != LATE_RANKS || sums[1] != LATE_RANKS * (int)l->count;
     for (int k = 0; k < 2; k++)
         peal_comm_destroy(&comm[k]);
     return NULL;
@@ -225,21 +216,11 @@ static void *come_last(void *arg)
 static void test_calls_that_end_at_once_drive_the_others(void **state)
 {
     for (size_t count = 0; count < 2; count++) {
-        pthread_t ids[LATE_RANKS];
         struct late l = {.count = count};
-        late_rank ranks[LATE_RANKS];
+        waiter w[LATE_RANKS] = {{.late = &l}, {.late = &l}, {.late = &l}};
         pthread_barrier_init(&l.all_wait, NULL, LATE_RANKS);
         pthread_barrier_init(&l.all_have, NULL, LATE_RANKS);
-        assert_int_equal(peal_threads_create(LATE_RANKS, &l.threads), PEAL_OK);
-        for (int r = 0; r < LATE_RANKS; r++) {
-            ranks[r] = (late_rank){&l, r};
-            assert_int_equal(pthread_create(&ids[r], NULL, come_last, &ranks[r]), 0);
-        }
-        for (int r = 0; r < LATE_RANKS; r++) {
-            pthread_join(ids[r], NULL);
-            assert_int_equal(l.wrong[r], 0);
-        }
-        peal_threads_destroy(&l.threads);
+        play(LATE_RANKS, come_last, w);
         pthread_barrier_destroy(&l.all_wait);
         pthread_barrier_destroy(&l.all_have);
     }
