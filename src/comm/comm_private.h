@@ -97,8 +97,8 @@ bool peali_request_owns(const peal_comm *comm);
 
 /*
  * The request of the call that was just started on COMM; RUNS: it is not over yet; AT_ONCE: it goes as far as it can before that is
- * said, so that a small one needs no more. Finish: the thread that began it waits for it. End aborts a call
- * that is under way (logged): false where that is another thread's, which may see of it any time, if it lives.
+ * said, so that a small one needs no more. Finish: the thread that began it waits for it, and drives what else it started.
+ * End aborts a call that is under way (logged): false where that is another thread's, which may see of it any time, if it lives.
  */
 peal_request *peali_request_begin(peal_comm *comm, bool runs, bool at_once);
 peal_status peali_request_finish(peal_request *request);
